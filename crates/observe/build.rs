@@ -27,7 +27,6 @@ fn main() {
         "profile",
         "requests",
         "heartbeats",
-        "notes",
     ] {
         let source = root.join("bpf").join(format!("{name}.bpf.c"));
         let built = SkeletonBuilder::new()

@@ -218,6 +218,7 @@ impl Guest {
                 ));
             }
         }
+        wrong.extend(self.kernel_complains());
         wrong.extend(self.elsewhere());
         wrong.extend(self.empty(matrix));
         for step in ["explain", "parts", "parts-explain"] {
@@ -251,6 +252,22 @@ impl Guest {
             )),
             (Verdict::Failed(why), _) => Some(format!("{} failed: {why}", source.name)),
         }
+    }
+
+    /// What its kernel said that none may ever say of us: an oops, a warning, a lockup.
+    fn kernel_complains(&self) -> Option<String> {
+        const WORDS: [&str; 5] = [
+            "BUG: ",
+            "Oops: ",
+            "WARNING: ",
+            "general protection",
+            "self-detected stall",
+        ];
+        let console = read(&self.out, "console");
+        let said = console
+            .lines()
+            .find(|line| WORDS.iter().any(|word| line.contains(word)));
+        said.map(|line| format!("its kernel says: {}", line.trim()))
     }
 
     /// A recording tells the same here as where it was made.

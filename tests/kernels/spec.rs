@@ -14,6 +14,9 @@ tcpwhy-lab lab-workload server --name load --netns load --listen 0.0.0.0:7000 >/
 server=$!
 for _ in $(seq 300); do grep -q ready /out/server.out && break; sleep 0.2; done";
 
+/// An emulated processor makes each sample cost many times what it does elsewhere: it gets the CPU for as many.
+const RECORD: &str = "--record='--max-cpu 200'";
+
 /// Its other side: short connections, few, for a few seconds.
 const CLIENT: &str = "tcpwhy-lab lab-workload client --netns load --connect 127.0.0.1:7000 \
     --rate 50 --concurrency 20 --seconds 8";
@@ -97,7 +100,7 @@ impl Matrix {
         ];
         for (i, scenario) in self.scenario.iter().enumerate() {
             let name = &scenario.name;
-            let run = format!("step scenario-{i} tcpwhy lab run {name} --json");
+            let run = format!("step scenario-{i} tcpwhy lab run {name} --json {RECORD}");
             if i > 0 {
                 // Its recording is explained there and then; more of them do not fit the guest's memory.
                 lines.push(run);

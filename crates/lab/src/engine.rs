@@ -27,6 +27,8 @@ pub struct RunOptions {
     pub fix: bool,
     /// Keep the recordings in this directory.
     pub keep: Option<PathBuf>,
+    /// More options for `tcpwhy record`.
+    pub record: Vec<String>,
     /// Ask for the explanation in words too, for [`crate::render`].
     pub explain: bool,
     /// Say what is being done, on stderr; otherwise only if that is a terminal.
@@ -43,6 +45,7 @@ impl RunOptions {
             seed: 1,
             fix: false,
             keep: None,
+            record: Vec::new(),
             explain: false,
             verbose: false,
             programs: None,
@@ -53,6 +56,7 @@ impl RunOptions {
 /// One run under way.
 struct Run {
     tcpwhy: PathBuf,
+    record: Vec<String>,
     plant: Plant,
     shelf: Shelf,
     stop: Stop,
@@ -87,6 +91,7 @@ pub(crate) fn observe(
     let _shield = Shield::raise();
     let mut run = Run {
         tcpwhy: programs.tcpwhy.clone(),
+        record: Vec::new(),
         plant: Plant::new(scenario.clone(), seed, programs.clone())?,
         shelf: Shelf::new(keep)?,
         stop: stop.clone(),
@@ -131,6 +136,7 @@ pub(crate) fn run_until(options: &RunOptions, stop: Stop) -> Result<Outcome, Err
     say(&format!("planting {}: {}", scenario.name, scenario.title));
     let mut run = Run {
         tcpwhy: programs.tcpwhy.clone(),
+        record: options.record.clone(),
         plant: Plant::new(scenario.clone(), options.seed, programs)?,
         shelf: Shelf::new(options.keep.as_deref())?,
         stop,
@@ -246,6 +252,7 @@ impl Run {
             recording,
             namespaces: &namespaces,
             parts: &scenario.record,
+            options: &self.record,
             at_most,
         };
         Recorder::start(&self.tcpwhy, &what, &self.stop)

@@ -24,6 +24,8 @@ pub(crate) struct Recorded<'a> {
     pub(crate) namespaces: &'a [&'a str],
     /// Parts beyond those that `explain` records.
     pub(crate) parts: &'a [String],
+    /// Other options of `tcpwhy record`.
+    pub(crate) options: &'a [String],
     /// The recorder ends by itself after it, should nobody be left to end it.
     pub(crate) at_most: Duration,
 }
@@ -47,7 +49,8 @@ impl Recorder {
             .args(["--for", &format!("{}s", what.at_most.as_secs().max(1))])
             .args(["--with", &parts.join(",")])
             .arg("--ready-file")
-            .arg(&ready);
+            .arg(&ready)
+            .args(what.options);
         if !what.namespaces.is_empty() {
             command.args(["--netns", &what.namespaces.join(",")]);
         }

@@ -15,12 +15,11 @@
 /* PF_IO_WORKER, PF_USER_WORKER, PF_KTHREAD: no system calls, no user mode */
 #define PF_NO_USER (0x10 | 0x4000 | PF_KTHREAD)
 
-#define MAX_TIDS  16384
 #define MAX_LOCKS 4
 #define MAX_EPOLL 4
 
 /* Set before load. */
-const volatile bool use_storage = true; /* else a hash by thread: before Linux 5.12 */
+const volatile bool use_storage = true; /* else a hash by thread */
 const volatile bool want_threads;
 const volatile bool want_waits;
 const volatile s32 lock_calls[MAX_LOCKS]; /* futex and its kin; -1 fills up */
@@ -55,7 +54,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, u32);
 	__type(value, struct thread);
-	__uint(max_entries, MAX_TIDS);
+	__uint(max_entries, 1); /* set before load */
 } by_tid SEC(".maps");
 
 static __always_inline struct thread *known(struct task_struct *t)

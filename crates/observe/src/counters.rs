@@ -31,17 +31,25 @@ struct Last {
     values: HashMap<(Text, Text), i64>,
 }
 
+/// What a sample tells of a namespace.
+pub struct Counted {
+    /// A packet came or went since the last one.
+    pub moved: bool,
+    /// It is another one than it was then: numbers of namespaces that are gone are given anew.
+    pub another: bool,
+}
+
 impl Counters {
-    /// Writes the counters of the calling thread's namespace `netns` that changed; whether a packet came or
-    /// went since the last sample. In a `young` one, made since the recording began, all that is counted is
-    /// new. In one `without` sockets and packets nothing else counts either, and no more is read.
+    /// Writes the counters of the calling thread's namespace `netns` that changed. In a `young` one, made since
+    /// the recording began, all that is counted is new. In one `without` sockets and packets nothing else counts
+    /// either, and no more is read.
     pub fn sample(
         &mut self,
         netns: u32,
         young: bool,
         without: bool,
         rows: &mut TableWriter<Counter>,
-    ) -> Result<bool, Error> {
+    ) -> Result<Counted, Error> {
         let unread = |path| {
             move |why| Error::System {
                 what: format!("reading {path}"),
@@ -50,6 +58,11 @@ impl Counters {
         };
         let last = self.last.entry(netns).or_default();
         let text = self.file.read(SNMP).map_err(unread(SNMP))?;
+        let another = last.fell(parse(&text));
+        if another {
+            *last = Last::default();
+        }
+        let young = young || another;
         let moved = last.snmp != text;
         if moved {
             last.snmp.clear();
@@ -63,11 +76,19 @@ impl Counters {
             let all = parse(&text);
             last.update(netns, young, monotonic_ns(), all, |row| rows.push(row))?;
         }
-        Ok(moved)
+        Ok(Counted { moved, another })
     }
 }
 
 impl Last {
+    /// Whether what can only rise has fallen.
+    fn fell<'t>(&self, mut values: impl Iterator<Item = (&'t str, &'t str, i64)>) -> bool {
+        let (group, name) = counter::parts(ALWAYS);
+        let now = values.find(|value| (value.0, value.1) == (group, name));
+        let before = self.values.get(&(Text::from(group), Text::from(name)));
+        now.zip(before).is_some_and(|(now, before)| now.2 < *before)
+    }
+
     fn update<'t, E>(
         &mut self,
         netns: u32,
@@ -170,6 +191,16 @@ mod tests {
             .update(1, true, 0, parse("Tcp: A B\nTcp: 0 5\n"), push)
             .unwrap();
         assert_eq!(deltas, [5]);
+    }
+
+    #[test]
+    fn a_namespace_with_the_number_of_one_that_is_gone_counts_less() {
+        let text = "Tcp: RtoMin InSegs\nTcp: 200 7\n";
+        let mut c = Last::default();
+        assert!(!c.fell(parse(text)));
+        rows(&mut c, text);
+        assert!(!c.fell(parse(text)) && !c.fell(parse(&text.replace('7', "8"))));
+        assert!(c.fell(parse(&text.replace('7', "3"))));
     }
 
     #[test]

@@ -12,8 +12,9 @@ use crate::filter::Filter;
 use crate::heartbeats::{self, HeartbeatOptions};
 use crate::holders::{Holders, Of};
 use crate::host;
-use crate::kernel::{Callers, KernelBtf, Names, Symbols, hz};
+use crate::kernel::{Callers, KernelBtf, Names, Symbols, defects, hz};
 use crate::packets::{self, PacketOptions};
+use crate::part::Part;
 use crate::profile::{self, Profile, ProfileOptions, affordable_hz};
 use crate::requests::{self, RequestOptions};
 use crate::rights::Lack;
@@ -63,6 +64,7 @@ pub fn checkup() -> Checkup {
 
 fn try_sources(tick: Option<Duration>) -> Result<Vec<Source>, Error> {
     rights::require()?;
+    defects::check(&Part::ALL.iter().map(|p| p.0).collect())?;
     limits::raise();
     quiet_libbpf();
     let sock_key = host::sock_key()?;

@@ -5,6 +5,23 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
+/// How much of a CPU rounds may use, by how much more or less than where nobody says what recording may take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Allowance(f64);
+
+impl Allowance {
+    /// Of who records with `--max-cpu`, percent of one CPU. Bounds of rounds are as they are for 10 %: all of them
+    /// together then take up to two thirds of that.
+    pub fn of(max_cpu: Option<f64>) -> Allowance {
+        Allowance(max_cpu.map_or(1.0, |percent| percent / 10.0))
+    }
+
+    /// What is one part in `most` where nobody says: one part in so many.
+    pub fn part_in(self, most: u32) -> u32 {
+        (f64::from(most) / self.0).round().clamp(1.0, 1e6) as u32
+    }
+}
+
 /// The time between the rounds of one thread.
 pub struct Pace {
     wanted: Duration,
@@ -23,11 +40,12 @@ pub struct Pace {
 const SAVED_ROUNDS: u32 = 10;
 
 impl Pace {
-    /// Rounds every `wanted` as long as they use less than one part in `most` of a CPU, on average.
-    pub fn new(wanted: Duration, most: u32) -> Pace {
+    /// Rounds every `wanted` as long as they use less than one part in `most` of a CPU, on average, or what
+    /// the allowance makes of it.
+    pub fn new(wanted: Duration, most: u32, allowance: Allowance) -> Pace {
         Pace {
             wanted,
-            most,
+            most: allowance.part_in(most),
             interval: wanted,
             saved: Duration::ZERO,
             told: wanted,
@@ -77,10 +95,28 @@ pub fn thread_cpu() -> Duration {
 mod tests {
     use super::*;
 
+    const USUAL: Allowance = Allowance(1.0);
+
+    #[test]
+    fn who_lets_recording_take_more_has_more_samples() {
+        let second = Duration::from_secs(1);
+        let after = |max_cpu| {
+            let mut pace = Pace::new(second, 50, Allowance::of(max_cpu));
+            pace.used(second / 5);
+            pace.interval
+        };
+        assert_eq!(after(None), after(Some(10.0)));
+        assert_eq!(after(None), 10 * second);
+        assert_eq!(after(Some(5.0)), 20 * second);
+        assert_eq!(after(Some(100.0)), second);
+        assert_eq!(Allowance::of(Some(1e9)).part_in(50), 1);
+        assert_eq!(Allowance::of(Some(1e-9)).part_in(50), 1_000_000);
+    }
+
     #[test]
     fn a_dear_round_is_said_once_and_comes_less_often() {
         let wanted = Duration::from_millis(1);
-        let mut pace = Pace::new(wanted, 50);
+        let mut pace = Pace::new(wanted, 50, USUAL);
         let busy = |pace: &mut Pace| {
             pace.begin();
             while thread_cpu() - pace.began < wanted * 2 {
@@ -105,7 +141,7 @@ mod tests {
     #[test]
     fn cheap_rounds_pay_for_a_dear_one() {
         let wanted = Duration::from_secs(1);
-        let mut pace = Pace::new(wanted, 50);
+        let mut pace = Pace::new(wanted, 50, USUAL);
         for _ in 0..4 {
             assert_eq!(pace.used(Duration::from_millis(4)), None);
         }
@@ -121,7 +157,7 @@ mod tests {
 
     #[test]
     fn what_slows_down_little_by_little_is_said() {
-        let mut pace = Pace::new(Duration::from_secs(1), 50);
+        let mut pace = Pace::new(Duration::from_secs(1), 50, USUAL);
         assert_eq!(pace.used(Duration::from_millis(38)), None);
         assert!(pace.used(Duration::from_millis(70)).is_some());
         assert_eq!(pace.used(Duration::from_millis(130)), None);
@@ -131,7 +167,7 @@ mod tests {
     #[test]
     fn a_long_rest_pays_for_no_long_work() {
         let wanted = Duration::from_secs(1);
-        let mut pace = Pace::new(wanted, 50);
+        let mut pace = Pace::new(wanted, 50, USUAL);
         for _ in 0..1_000 {
             pace.used(Duration::ZERO);
         }

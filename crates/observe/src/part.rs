@@ -9,6 +9,7 @@ use crate::events::EventOptions;
 use crate::health::HealthLog;
 use crate::heartbeats::{self, HeartbeatOptions};
 use crate::options::Options;
+use crate::pace::Allowance;
 use crate::packets::{self, PacketOptions};
 use crate::profile;
 use crate::requests::{self, RequestOptions};
@@ -169,6 +170,7 @@ impl Part {
         health: &HealthLog,
     ) -> Result<Option<(Worker, Report)>, Error> {
         let (health, stacks) = (health.clone(), stacks.clone());
+        let allowance = Allowance::of(options.max_cpu);
         let started = match self {
             Part::Events => {
                 let options = EventOptions {
@@ -186,6 +188,7 @@ impl Part {
                 let options = SampleOptions {
                     netns: options.filter.netns.clone(),
                     interval: options.interval,
+                    allowance,
                     sock_key,
                 };
                 let writer = writer.clone();
@@ -195,13 +198,16 @@ impl Part {
                 let options = UsageOptions {
                     netns: options.filter.netns.clone(),
                     interval: options.interval,
+                    allowance,
                 };
                 let writer = writer.clone();
                 Worker::start("host", move |c| watch_usage(&options, &writer, &health, &c))
             }
             Part::Ports => {
                 let (filter, writer) = (options.filter.clone(), writer.clone());
-                Worker::start("ports", move |c| take_census(&filter, &writer, &health, &c))
+                Worker::start("ports", move |c| {
+                    take_census(&filter, allowance, &writer, &health, &c)
+                })
             }
             Part::Calls => {
                 let options = CallOptions {
@@ -252,7 +258,7 @@ impl Part {
                 };
                 let writer = writer.clone();
                 Worker::start("requests", move |c| {
-                    requests::watch(&options, &writer, &health, &c)
+                    requests::watch(&options, allowance, &writer, &health, &c)
                 })
             }
             Part::Heartbeats => {

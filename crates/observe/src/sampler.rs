@@ -17,7 +17,7 @@ use crate::health::HealthLog;
 use crate::holders::{Holders, Of};
 use crate::kernel::{KernelBtf, Names, hz};
 use crate::netns::{self, Found, Home};
-use crate::pace::Pace;
+use crate::pace::{Allowance, Pace};
 use crate::procfile::ProcFile;
 use crate::settings::Settings;
 use crate::sockets::{Decoder, SocketRows, Sockets};
@@ -33,6 +33,8 @@ pub struct SampleOptions {
     pub netns: Vec<u32>,
     /// Time between samples.
     pub interval: Duration,
+    /// How much of a CPU they may use.
+    pub allowance: Allowance,
     /// Random numbers behind the ids of sockets.
     pub sock_key: [u64; 2],
 }
@@ -57,7 +59,7 @@ pub fn sample(
     let mut sampler = Sampler::new(options, writer, health, &mut sockets, &mut holders)?;
     sampler.round(false)?;
     control.ready(sampler.report());
-    let mut pace = Pace::new(options.interval, MOST);
+    let mut pace = Pace::new(options.interval, MOST, options.allowance);
     loop {
         let stopping = control.stopping(pace.interval);
         pace.begin();
@@ -193,7 +195,7 @@ impl<'a, 'o> Sampler<'a, 'o> {
             address_rows: writer.table()?,
             cgroup_rows: writer.table()?,
             file: ProcFile::default(),
-            walks: Walks::new(options.interval),
+            walks: Walks::new(options.interval, options.allowance),
             seen: BTreeMap::new(),
             told: HashSet::new(),
             servers: BTreeSet::new(),
@@ -278,12 +280,11 @@ impl<'a, 'o> Sampler<'a, 'o> {
     fn namespace(&mut self, found: &Found, last: bool) -> Result<bool, Error> {
         let inode = found.namespace.inode;
         let seen = self.seen.get(&inode);
-        let is_new = seen.is_none();
+        let was_seen = seen.is_some();
         // Made while we record: its counters began at zero.
-        let young = is_new && self.rounds > 0;
+        let young = !was_seen && self.rounds > 0;
         // One that had no sockets yet is dumped whole, like all in the first round.
         let jiffies = seen.and_then(|s| Some(s.walked.as_ref()?.jiffies));
-        let moved_before = seen.is_some_and(|s| s.moved);
         let settled = seen.is_some_and(|s| s.settled);
         let settings_due = last || !settled || self.rounds.is_multiple_of(SETTINGS_EVERY);
         let (sockets, counters) = (&mut self.sockets, &mut self.counters);
@@ -296,16 +297,17 @@ impl<'a, 'o> Sampler<'a, 'o> {
             let empty = sockstat::sockets(file) == Some(0);
             let counted = counters.sample(inode, young, empty, counter_rows)?;
             // What it counted before the recording moved nothing while we watch.
-            let came = counted && !is_new;
-            if settings_due && (came || !empty) {
+            let came = counted.moved && was_seen;
+            if (settings_due || counted.another) && (came || !empty) {
                 settings.of_namespace(inode, setting_rows)?;
                 addresses.of_namespace(inode, address_rows, health)?;
             }
+            let jiffies = jiffies.filter(|_| !counted.another);
             let walks = !empty && (last || jiffies.is_none());
             let walk = walks.then(|| Walk::over(sockets, jiffies, socket_rows));
-            Ok::<_, Error>((empty, came, walk.transpose()?))
+            Ok::<_, Error>((empty, came, counted.another, walk.transpose()?))
         });
-        let (empty, came, walk) = match visited {
+        let (empty, came, another, walk) = match visited {
             Ok(result) => result?,
             Err(why) => {
                 self.could_not_be_visited(found, &why)?;
@@ -315,16 +317,20 @@ impl<'a, 'o> Sampler<'a, 'o> {
                 return Ok(false);
             }
         };
-        let seen = self.seen.entry(inode).or_insert_with(|| Seen {
+        let new = || Seen {
             namespace: found.namespace.clone(),
             walked: None,
             due: false,
             moved: false,
             settled: false,
             listeners: HashSet::new(),
-        });
-        seen.moved = came || moved_before;
-        seen.settled = settled || came || !empty;
+        };
+        let seen = self.seen.entry(inode).or_insert_with(new);
+        if another {
+            *seen = new();
+        }
+        seen.moved |= came;
+        seen.settled |= came || !empty;
         seen.due = !empty && walk.is_none();
         Ok(walk.is_some_and(|walk| self.walked(inode, walk)))
     }

@@ -10,7 +10,7 @@ use recording::{FORMAT, Feed, HealthKind, Manifest, SourceName, Verdict, Writer,
 use crate::budget;
 use crate::error::{Error, quiet_libbpf};
 use crate::health::HealthLog;
-use crate::kernel::hz;
+use crate::kernel::{defects, hz};
 use crate::options::Options;
 use crate::part::Part;
 use crate::stacks::Stacks;
@@ -246,6 +246,7 @@ impl Session {
 /// What can be recorded of what was asked for.
 fn prepare(options: &Options) -> Result<Options, Error> {
     rights::require()?;
+    defects::check(&options.parts)?;
     options.check()?;
     let mut options = options.clone();
     if !options.filter.pids.is_empty() && !space::pids_are_ours() {

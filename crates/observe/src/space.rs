@@ -44,7 +44,7 @@ pub fn notes() -> Vec<String> {
     let mut notes = Vec::new();
     if !pids_are_ours() {
         notes.push(format!(
-            "owners of sockets are not told, and only network namespaces of processes here are \
+            "owners of sockets and requests under way are not told, and only network namespaces of processes here are \
              visited: {OWN_PIDS}"
         ));
     }

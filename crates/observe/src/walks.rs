@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use crate::pace::Allowance;
+
 /// A namespace where nothing moved is walked this often, whatever the others need: it may have begun to
 /// listen, or its application to read.
 const AT_LEAST_EVERY: Duration = Duration::from_secs(60);
@@ -27,8 +29,9 @@ pub struct Walks {
 
 impl Walks {
     /// For rounds every `wanted`. Who asks for more than one a second pays for it.
-    pub fn new(wanted: Duration) -> Walks {
+    pub fn new(wanted: Duration, allowance: Allowance) -> Walks {
         let most = u32::try_from(wanted.as_millis() / 10).map_or(100, |most| most.clamp(5, 100));
+        let most = allowance.part_in(most);
         Walks {
             wanted,
             most,
@@ -96,7 +99,7 @@ mod tests {
     /// How often each of `moving` and `still` namespaces is walked in so many rounds, one a second; and what
     /// was said.
     fn walked(moving: usize, still: usize, rounds: u32) -> (Vec<u32>, Vec<String>) {
-        let mut walks = Walks::new(SECOND);
+        let mut walks = Walks::new(SECOND, Allowance::of(None));
         let mut last = vec![(0, 0); moving + still];
         let mut times = vec![0; moving + still];
         let mut said = Vec::new();

@@ -96,7 +96,7 @@ counters! {
     TCP_SYN_CHALLENGE = "TcpExt.TCPSYNChallenge", "challenge ACKs sent in answer to a SYN within a connection (RFC 5961)", DOC;
     TCP_CHALLENGE_ACK = "TcpExt.TCPChallengeACK", "challenge ACKs sent (RFC 5961)", DOC;
     DELAYED_ACKS = "TcpExt.DelayedACKs", "ACKs that the delayed-ACK timer sent", DOC;
-    EMBRYONIC_RSTS = "TcpExt.EmbryonicRsts", "resets that ended a half-open connection", DOC;
+    EMBRYONIC_RSTS = "TcpExt.EmbryonicRsts", "resets that ended a connection in SYN_RECV", DOC;
     RCV_PRUNED = "TcpExt.RcvPruned", "segments dropped because a socket had no memory left, whatever it threw away", INPUT;
     OFO_PRUNED = "TcpExt.OfoPruned", "times that a socket threw away its out-of-order queue for lack of memory", INPUT;
     TCP_OFO_QUEUE = "TcpExt.TCPOFOQueue", "segments received out of order", DOC;

@@ -53,6 +53,14 @@ pub struct RunArgs {
     /// Keep the recordings in this directory
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// More options for `tcpwhy record`: --record='--max-cpu 50'
+    #[arg(
+        long,
+        value_name = "OPTIONS",
+        default_value = "",
+        hide_default_value = true
+    )]
+    record: String,
     /// One JSON object
     #[arg(long)]
     json: bool,
@@ -90,6 +98,7 @@ fn scenario(args: RunArgs, out: &mut impl Write) -> Result<ExitCode> {
         seed: args.seed,
         fix: args.fix,
         keep: args.keep,
+        record: args.record.split_whitespace().map(String::from).collect(),
         explain: !args.json,
         ..lab::RunOptions::new(args.name)
     };

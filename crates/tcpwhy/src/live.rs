@@ -40,7 +40,8 @@ pub struct WhatArgs {
     /// Leave these parts out, to record less: waits, threads, requests, heartbeats, profile, ports, ...
     #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = part)]
     pub without: Vec<Part>,
-    /// Switch off profile, then requests, then waits and threads while recording takes more than this of one CPU
+    /// Switch off profile, then requests, then waits and threads while recording takes more than this of one CPU;
+    /// samples of sockets come as often as it allows
     #[arg(long, value_name = "PERCENT")]
     pub max_cpu: Option<f64>,
     /// With calls: those that take at least so long; 0s means all

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
+use std::time::Duration;
 
 use recording::tables::{PortUse, TableSize};
 use recording::{TableWriter, Text};
@@ -12,6 +13,7 @@ use super::structures::{STRUCTURES, all_neighbours};
 use super::verdicts::Verdicts;
 use super::walk::Walk;
 use crate::error::Error;
+use crate::pace::thread_cpu;
 use crate::procfile::ProcFile;
 use crate::sockstat::{self, SockStat};
 use crate::wire::tw_census;
@@ -26,6 +28,8 @@ pub struct Counts<'o> {
     sizes: TableWriter<TableSize>,
     names: HashMap<String, Text>,
     slabs: Slabs,
+    /// CPU time that it took to read them.
+    slabs_took: Duration,
     /// What came of each structure.
     pub verdicts: Verdicts,
     /// Entries, so far in this round, of tables that namespaces share; their buckets and limit.
@@ -43,6 +47,9 @@ struct Size {
 
 /// Slab caches are hundreds; past this, memory matters more.
 const MAX_NAMES: usize = 1 << 14;
+/// Before Linux 6.10 all CPUs wait for the lists of a cache while its slabs are counted: what takes longer than this is
+/// not done again.
+const DEAR_SLABS: Duration = Duration::from_millis(5);
 
 impl<'o> Counts<'o> {
     /// Counts with `walk`; without it only what needs no walk over the sockets.
@@ -59,6 +66,7 @@ impl<'o> Counts<'o> {
             sizes,
             names: HashMap::new(),
             slabs: Slabs::default(),
+            slabs_took: Duration::ZERO,
             verdicts: Verdicts::default(),
             shared: BTreeMap::new(),
         }
@@ -221,8 +229,20 @@ impl<'o> Counts<'o> {
         Ok(())
     }
 
+    /// What is said once slabs take too long.
+    pub fn dear_slabs(&self) -> Option<String> {
+        let took_ms = self.slabs_took.as_secs_f64() * 1e3;
+        (self.slabs_took > DEAR_SLABS)
+            .then(|| format!("reading /proc/slabinfo took {took_ms:.0} ms of CPU: once is enough"))
+    }
+
     fn slabs(&mut self) -> Result<(), Error> {
+        if self.slabs_took > DEAR_SLABS {
+            return Ok(());
+        }
+        let began = thread_cpu();
         let read = self.file.read("/proc/slabinfo");
+        self.slabs_took = thread_cpu().saturating_sub(began);
         let read = read.map(|text| slabs::parse(&text, rustix::param::page_size() as u64));
         slabs::note(&mut self.verdicts, &read);
         for slab in self.slabs.choose(read.unwrap_or_default()) {

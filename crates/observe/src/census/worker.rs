@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::filter::Filter;
 use crate::health::HealthLog;
 use crate::netns::{self, Home};
-use crate::pace::Pace;
+use crate::pace::{Allowance, Pace};
 use crate::worker::{Control, Report};
 
 /// Time between rounds: tables fill and ports run out over minutes, not milliseconds.
@@ -27,6 +27,7 @@ const SLABS_EVERY: u64 = 6;
 /// Counts until told to stop; ready after the first round.
 pub fn take_census(
     filter: &Filter,
+    allowance: Allowance,
     writer: &Writer,
     health: &HealthLog,
     control: &Control,
@@ -44,8 +45,9 @@ pub fn take_census(
         uncounted: 0,
         seen: BTreeMap::new(),
         told: HashSet::new(),
+        slabs_told: false,
     };
-    let mut pace = Pace::new(EVERY, MOST);
+    let mut pace = Pace::new(EVERY, MOST, allowance);
     census.round(true)?;
     control.ready(census.report());
     for rounds in 1.. {
@@ -77,6 +79,8 @@ struct Census<'a, 'o> {
     seen: BTreeMap<u32, Namespace>,
     /// Namespaces that could not be visited, told once each.
     told: HashSet<u32>,
+    /// That slabs are dear was said.
+    slabs_told: bool,
 }
 
 impl Census<'_, '_> {
@@ -111,6 +115,11 @@ impl Census<'_, '_> {
             }
         }
         self.counts.of_host(wanted.is_empty(), with_slabs)?;
+        if let Some(detail) = self.counts.dear_slabs().filter(|_| !self.slabs_told) {
+            self.slabs_told = true;
+            self.health
+                .say(SourceName::Slabs, HealthKind::Slowed, 0, detail)?;
+        }
         self.counts.seal()
     }
 

@@ -2,8 +2,8 @@
 
 mod btf;
 mod config;
+pub mod defects;
 mod missed;
-mod notes;
 mod run_time;
 mod symbols;
 mod syscalls;
@@ -11,7 +11,6 @@ mod syscalls;
 pub use btf::{KernelBtf, Names};
 pub use config::hz;
 pub use missed::{MISSED, Missed};
-pub use notes::walks_notes;
 pub use run_time::Moment;
 pub use symbols::{Callers, Symbols, retransmit_kind};
 pub use syscalls::{Syscalls, epoll_calls, lock_calls, takes_fd};

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
-use std::os::fd::AsFd;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapType, OpenObject, RingBuffer};
@@ -16,7 +15,7 @@ use crate::error::{Error, bpf_error};
 use crate::filter::{Filter, WireFilter};
 use crate::health::HealthLog;
 use crate::iter;
-use crate::kernel::{KernelBtf, MISSED, Missed, hz, walks_notes};
+use crate::kernel::{KernelBtf, MISSED, Missed, hz};
 use crate::ring::{Count, RING_FULL, ring_of_bytes};
 use crate::wire::requests::{RequestsSkel, RequestsSkelBuilder};
 use crate::wire::{read, same, tw_exchange, tw_requests, tw_service};
@@ -65,9 +64,6 @@ const OTHERS: &[&[Program]] = &[
     &[program("on_retransmit", "tcp_retransmit_skb", 2)],
     &[program("on_state", "inet_sock_set_state", 3)],
 ];
-/// The iterators over exchanges under way: over all that are followed, and over those whose connection some
-/// process has open.
-const DUMPS: [&str; 2] = ["dump", "dump_files"];
 /// What is lost, by the key of the map; the keys after them count the connections that were taken up, the
 /// exchanges that were counted, and those of them that were because they were late.
 const LOSSES: [&str; 3] = [
@@ -90,7 +86,7 @@ pub struct Requests<'o> {
     dump: Link,
     jiffy_ns: u32,
     /// What is not known from the beginning on, and of how many.
-    unknown: Vec<(u64, String)>,
+    unknown: Option<(u64, String)>,
     losses: [Count; LOSSES.len()],
     met: Count,
     counted: Count,
@@ -134,11 +130,9 @@ impl<'o> Requests<'o> {
             // What a service was told of in round 0 is nothing yet.
             bss.this_round = 1;
         }
-        let refused = walks_notes().err();
-        let dump = DUMPS[usize::from(refused.is_some())];
         let wanted = |name: &OsStr| programs.iter().any(|p| name == p.name);
         for mut program in open.open_object_mut().progs_mut() {
-            let wanted = program.name() == dump || wanted(program.name());
+            let wanted = program.name() == "dump" || wanted(program.name());
             program.set_autoload(wanted);
         }
         let mut skel = match open.load() {
@@ -154,11 +148,7 @@ impl<'o> Requests<'o> {
                 .update(&key, &[1], MapFlags::ANY)
                 .map_err(|e| failed("telling of listeners to", e))?;
         }
-        let dump = match refused {
-            None => skel.progs.dump.attach_iter(skel.maps.ends.as_fd()),
-            Some(_) => skel.progs.dump_files.attach(),
-        };
-        let dump = match dump {
+        let dump = match skel.progs.dump.attach() {
             Ok(dump) => dump,
             Err(e) => return Ok(Err(Verdict::Failed(bpf_error(&e)))),
         };
@@ -172,22 +162,17 @@ impl<'o> Requests<'o> {
             }
         }
         watching(&mut skel, true);
-        let unasked = listening.unasked.map(|(n, why)| {
+        let unknown = listening.unasked.map(|(n, why)| {
             let detail = "ends that listeners made before the recording are taken for clients, where these could \
                           not be asked for";
             (n, format!("{detail}: {why}"))
-        });
-        let unaccepted = refused.map(|why| {
-            let detail = "of requests under way those that wait for accept() are not told, as this kernel does \
-                          not let us walk the notes on sockets";
-            (0, format!("{detail}: {why}"))
         });
         Ok(Ok(Requests {
             skel,
             links,
             dump,
             jiffy_ns,
-            unknown: unasked.into_iter().chain(unaccepted).collect(),
+            unknown,
             losses: Default::default(),
             met: Count::default(),
             counted: Count::default(),
@@ -307,7 +292,7 @@ impl<'o> Requests<'o> {
 
     /// Says what was lost since the last call, and what is not known from the beginning on.
     pub fn say_losses(&mut self, health: &HealthLog) -> Result<(), Error> {
-        for (count, detail) in self.unknown.drain(..) {
+        if let Some((count, detail)) = self.unknown.take() {
             health.say(SourceName::Requests, HealthKind::Partial, count, detail)?;
         }
         let mut news = Vec::new();

@@ -12,8 +12,9 @@ use super::shares::{LATE_NS, MANY, MANY_NEW, Shares, afford, late};
 use crate::error::Error;
 use crate::health::HealthLog;
 use crate::netns;
-use crate::pace::Pace;
+use crate::pace::{Allowance, Pace};
 use crate::ring::{DRAIN_EVERY, drain};
+use crate::space;
 use crate::worker::{Control, Report};
 
 /// Sums are rows of a second.
@@ -28,6 +29,7 @@ const AT_LEAST: Duration = Duration::from_millis(100);
 /// Watches until told to stop; ready once attached.
 pub fn watch(
     options: &RequestOptions,
+    allowance: Allowance,
     writer: &Writer,
     health: &HealthLog,
     control: &Control,
@@ -45,7 +47,7 @@ pub fn watch(
     control.ready(report(&requests));
     let rows = RefCell::new(Rows::new(writer)?);
     let ring = requests.ring(|x| rows.borrow_mut().exchange(x))?;
-    let mut pace = Pace::new(EVERY, MOST);
+    let mut pace = Pace::new(EVERY, MOST, allowance);
     let (mut round, mut looked) = (Instant::now(), Instant::now());
     let mut shares = Shares::default();
     let (mut one_new_in, mut counted, mut late_ns) = (1, 0, LATE_NS);
@@ -63,7 +65,9 @@ pub fn watch(
             let seconds = round.elapsed().as_secs_f64().max(0.001);
             round = Instant::now();
             let mut open = None;
-            if stopping || looked.elapsed() >= pace.interval {
+            // From another PID namespace their files are not seen: not to be told is not the same as none.
+            let is_due = stopping || looked.elapsed() >= pace.interval;
+            if is_due && space::pids_are_ours() {
                 looked = Instant::now();
                 pace.begin();
                 let found = open.insert(Open::default());

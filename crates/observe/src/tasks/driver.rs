@@ -1,5 +1,6 @@
 //! Loads and attaches the scheduler's tracepoints and the link to TCP; reads what they tell.
 
+use std::fs;
 use std::mem::MaybeUninit;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::error::{Error, bpf_error};
 use crate::filter::{Filter, WireFilter};
 use crate::health::HealthLog;
 use crate::iter;
-use crate::kernel::{Callers, KernelBtf, epoll_calls, lock_calls};
+use crate::kernel::{Callers, KernelBtf, defects, epoll_calls, lock_calls};
 use crate::ring::{Count, RING_FULL, ring_of_bytes};
 use crate::space;
 use crate::wire::tasks::{OpenTasksSkel, TasksSkel, TasksSkelBuilder};
@@ -130,9 +131,8 @@ impl<'o> Tasks<'o> {
                 return Err(Error::Kernel(why.clone()));
             }
         }
-        // State per thread is best kept with the thread; before Linux 5.12 it cannot be. What
-        // names the packet behind a wakeup must not cost the wakeups where the kernel refuses it.
-        // Nor must where they slept.
+        // State per thread is best kept with the thread, where that is safe. What names the packet behind a
+        // wakeup must not cost the wakeups where the kernel refuses it. Nor must where they slept.
         let mut slept = match btf.has_helper(TASK_STACK) {
             true => Verdict::Attached,
             false => Verdict::Unsupported(format!("this kernel has no helper bpf_{TASK_STACK}")),
@@ -144,7 +144,8 @@ impl<'o> Tasks<'o> {
             (third, false, true, false),
             (fourth, false, false, false),
         ]
-        .into_iter();
+        .into_iter()
+        .skip(usize::from(!defects::task_storage_is_safe()));
         let mut why = String::new();
         let mut skel = loop {
             let Some((object, storage, link, stack)) = attempts.next() else {
@@ -359,6 +360,14 @@ struct How {
     slept: bool,
 }
 
+/// Room in the hash by thread: for twice those that there are, half a kilobyte each.
+fn room_for_threads() -> u32 {
+    let loads = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let threads = loads.split(['/', ' ']).nth(4).and_then(|n| n.parse().ok());
+    let threads: u32 = threads.unwrap_or(0);
+    threads.saturating_mul(2).clamp(1 << 14, 1 << 16)
+}
+
 fn open<'o>(
     object: &'o mut MaybeUninit<OpenObject>,
     options: &TaskOptions,
@@ -376,6 +385,10 @@ fn open<'o>(
     ring.set_max_entries(options.ring_bytes).map_err(opening)?;
     open.maps.by_task.set_autocreate(storage).map_err(opening)?;
     open.maps.by_tid.set_autocreate(!storage).map_err(opening)?;
+    let by_tid = &mut open.maps.by_tid;
+    by_tid
+        .set_max_entries(room_for_threads())
+        .map_err(opening)?;
     for mut program in open.open_object_mut().progs_mut() {
         let known = PROGRAMS.iter().position(|p| program.name() == p.name);
         let wanted = match known {

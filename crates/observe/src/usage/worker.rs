@@ -20,7 +20,7 @@ use super::{cgroups, descriptors, memory, pressure, socket_memory};
 use crate::error::Error;
 use crate::health::HealthLog;
 use crate::netns::{self, Found, Home};
-use crate::pace::Pace;
+use crate::pace::{Allowance, Pace};
 use crate::procfile::ProcFile;
 use crate::space;
 use crate::worker::{Control, Report};
@@ -32,6 +32,8 @@ pub struct UsageOptions {
     pub netns: Vec<u32>,
     /// Time between rounds.
     pub interval: Duration,
+    /// How much of a CPU they may use.
+    pub allowance: Allowance,
 }
 
 /// A round may use one part in so many of a CPU.
@@ -51,7 +53,7 @@ pub fn watch_usage(
 ) -> Result<Report, Error> {
     let mut owners = MaybeUninit::uninit();
     let mut usage = Usage::new(options, writer, health, &mut owners)?;
-    let mut pace = Pace::new(options.interval, MOST);
+    let mut pace = Pace::new(options.interval, MOST, options.allowance);
     usage.round()?;
     // Someone may be watching: the first round holds what later ones only change.
     usage.seal()?;

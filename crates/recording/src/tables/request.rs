@@ -29,7 +29,7 @@ table! {
         given_up: Option<u64>, Count, null "recorded before 0.6 told it";
         /// How long these had waited.
         given_up_ns: Option<u64>, Ns, null "as for `given_up`";
-        /// Exchanges that were a second old, or more, and not answered, when the second ended.
+        /// Exchanges that were a second old, or more, and not answered, when the second ended; of connections that a process has open.
         open: Option<u64>, Count, null "not looked at in this second";
         /// Segments of ours that were retransmitted while the other side's next word was awaited.
         retransmits: u64, Count;

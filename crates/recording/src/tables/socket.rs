@@ -208,7 +208,7 @@ table! {
         accept_queue: u32, Count;
         /// Limit of that queue: listen()'s backlog after net.core.somaxconn (ss: Send-Q). One more than this may wait.
         backlog: u32, Count;
-        /// Half-open connections: SYN received, handshake not complete.
+        /// Connections in SYN_RECV: their handshake is not complete.
         syn_queue: u32, Count;
         /// Those among them whose SYN-ACK was not retransmitted yet.
         syn_queue_young: u32, Count;
