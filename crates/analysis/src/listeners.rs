@@ -68,9 +68,9 @@ pub struct ListenSock {
     last_drops: u32,
     /// The longest that its accept queue was, and the row that says so.
     pub longest_accept_queue: (u32, RowRef),
-    /// The same of its half-open connections.
+    /// The same of its connections in SYN_RECV.
     pub longest_syn_queue: (u32, RowRef),
-    /// Half-open requests in the sample of the longest SYN queue whose SYN-ACK was not repeated.
+    /// Requests in SYN_RECV in the sample of the longest SYN queue whose SYN-ACK was not repeated.
     pub young: u32,
     /// The first sample.
     pub first_row: RowRef,
@@ -122,7 +122,7 @@ impl Listener {
         self.socks.iter().max_by_key(|s| s.longest_accept_queue.0)
     }
 
-    /// The socket with the most half-open connections at once.
+    /// The socket with the most connections in SYN_RECV at once.
     pub fn most_half_open(&self) -> Option<&ListenSock> {
         self.socks.iter().max_by_key(|s| s.longest_syn_queue.0)
     }

@@ -418,8 +418,8 @@ impl<'a> Overflow<'a> {
         (ghosts > 0).then(|| {
             say!(
                 "{late_acks} of handshakes came to the full queue and were dropped, so that \
-                 these connections are half-open: the client's end is established, the server's is \
-                 not, and the first request is retransmitted.",
+                 the client's end of these connections is established, the server's is not, and the \
+                 first request is retransmitted.",
                 late_acks = Quantity::of(ghosts, "last ACK").rows(rows)
             )
         })

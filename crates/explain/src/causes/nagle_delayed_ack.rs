@@ -179,11 +179,20 @@ fn judge(sender: &Sender, waits: &Waits) -> Finding {
     let comm = scope.comm.clone().unwrap_or_else(|| unknown.into());
     let peers = sender.peers_netns();
     let delayed_acks = peers.map(|netns| story.counters.rise(netns, counter::DELAYED_ACKS));
-    let held = sender.held.iter().map(|e| e.conn);
-    let lost = Lost::states(story, held, &[State::Path], 1.0);
+    let sending = |share| {
+        let held = sender.held.iter().map(|e| e.conn);
+        Lost::states(story, held, &[State::Path], share)
+    };
     let lost = match &sender.late {
-        None => lost,
-        Some(late) => lost.of_exchanges(late.lost(sender.held.len() as u64)),
+        None => sending(1.0),
+        // Requests tell it exactly, also of connections that were too short for a sample.
+        Some(late) => {
+            let told = late.lost(sender.held.len() as u64);
+            let sampled_ns = sending(1.0).claimed();
+            let lost = sending(told.lost_ns as f64 / sampled_ns.max(1) as f64);
+            let left_ns = told.lost_ns.saturating_sub(sampled_ns);
+            lost.and(Lost::elsewhere(left_ns)).of_exchanges(told)
+        }
     };
     let advice = sender.advice(&scope, &comm);
     let titles = match sender.answers() {

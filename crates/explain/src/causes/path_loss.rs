@@ -1,6 +1,7 @@
 //! C17: the path loses packets: at random, or so many that a full link or a policer must drop them.
 
 mod full;
+mod one_port;
 mod short;
 
 use analysis::STALL;
@@ -21,7 +22,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Network,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
-    seen_from: "20 lost segments, 0.1 % of what is sent, 4.2 % where a queue is full; of short connections 1 %",
+    seen_from: "20 lost segments, 0.1 % of what is sent, 4.2 % where a queue is full; of short connections 1 %, or of their SYNs 0.5 %",
     signature: &[
         "throughput falls with distance, retransmissions all the time",
         "ping loses packets",
@@ -55,7 +56,8 @@ const MATHIS_TOLERANCE: f64 = 1.6;
 fn find(story: &Story) -> Vec<Finding> {
     let (mut ways, mut findings) = (Vec::new(), Vec::new());
     for path in paths(story) {
-        if let Some(finding) = judge(&path).or_else(|| full::judge(&path)) {
+        let crowded = || full::judge(&path).or_else(|| one_port::judge(&path));
+        if let Some(finding) = judge(&path).or_else(crowded) {
             ways.push(path.way());
             findings.push(finding);
         }

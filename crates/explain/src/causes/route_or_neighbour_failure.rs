@@ -10,6 +10,7 @@ use recording::Addr;
 
 use crate::finding::RuledOut;
 use crate::lost::SYN_TIMEOUT_NS;
+use crate::places::lost_syn::ConnectTimes;
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -216,16 +217,16 @@ fn lost_by(story: &Story, groups: &[&Group]) -> Lost {
             .iter()
             .any(|g| g.local.port != 0 && g.local == c.remote)
     };
-    let silent = |c: &Conn| c.connects() && (c.syn_retries > 0 || c.failed());
-    let hung = story.conns.iter().filter(|c| silent(c) && there(c));
-    let (ended, pending): (Vec<&Conn>, Vec<&Conn>) =
-        hung.partition(|c| c.outcome != Outcome::Pending);
-    let mut lost = Lost::connects(story, ended);
-    for conn in pending {
-        let ns = story.end_ns.saturating_sub(conn.start_ns);
-        lost.add(conn, State::Connecting, ns);
-    }
-    lost
+    let connects = (0..).zip(&story.conns);
+    let connects = connects.filter(|(_, c)| c.connects() && there(c));
+    let waits = |c: &Conn| c.syn_retries > 0 && c.unreachable().is_none();
+    let waited = connects.clone().filter(|(_, c)| waits(c));
+    let waited: Vec<ConnId> = waited.map(|(id, _)| id).collect();
+    let failed = connects.filter(|(_, c)| c.failed() && !waits(c));
+    let failed = Lost::outages(story, failed.map(|(_, c)| c));
+    ConnectTimes::of_clients(story, &waited, 0)
+        .lost(story, 0)
+        .and(failed)
 }
 
 /// Clients elsewhere: each SYN that comes again does so after a timeout at least. What comes once may be forged, as what

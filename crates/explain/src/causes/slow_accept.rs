@@ -3,6 +3,7 @@
 use analysis::ProcessState;
 use analysis::words::duration;
 
+use crate::matters::STALL_NS;
 use crate::places::accept_waits::{self, AcceptWaits, waiting_samples};
 use crate::programs;
 use crate::vocabulary::*;
@@ -15,7 +16,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Application,
     ground: Ground::Listeners,
     needs: &[&[SourceName::Sockets]],
-    seen_from: "200 ms before accept() with a request waiting; or 3 s in samples",
+    seen_from: "200 ms before accept() with a request waiting, where a sample met one; or 3 s in samples",
     signature: &[
         "connect is fast and the first answer is late",
         "Recv-Q of the listening socket is above 0",
@@ -37,7 +38,9 @@ fn no(asked: &Asked) -> Option<Step> {
     let here = asked.listener()?;
     let (waiting, samples) = waiting_samples(here);
     let row = here.listener.fullest().map(|s| s.last_row);
-    let none = samples > 0 && accept_waits::at(here).is_none();
+    // Samples a second apart pass between waits of less than some seconds.
+    let unseen = waiting == 0 && (1..STALL_NS).contains(&accept_waits::unread_ns(here));
+    let none = samples > 0 && accept_waits::at(here).is_none() && !unseen;
     none.then(|| {
         say!(
             "nobody was seen to wait long for accept(): somebody did in {waiting} of {samples} of the listener",

@@ -218,7 +218,7 @@ impl<'a> Cookies<'a> {
     }
 }
 
-/// The most connections that arrived within one round trip: they are half-open at once. Of the round
+/// The most connections that arrived within one round trip: they are in SYN_RECV at once. Of the round
 /// trips known, that of the path when it is idle: data have yet to come.
 fn at_once(here: ListenerPlace, throughput: &ThroughputLoss) -> u64 {
     let story = here.story;

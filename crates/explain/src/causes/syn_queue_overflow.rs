@@ -1,4 +1,4 @@
-//! C05: half-open requests fill the SYN queue and, without cookies, further SYNs are dropped.
+//! C05: requests in SYN_RECV fill the SYN queue and, without cookies, further SYNs are dropped.
 
 mod advice;
 mod evidence;
@@ -225,11 +225,11 @@ impl<'a> Overflow<'a> {
         let max = self.here.setting(sysctl::TCP_MAX_SYN_BACKLOG);
         let (formula, limit) = match max.filter(|_| self.is_early()) {
             Some(max) => (
-                "3/4 of tcp_max_syn_backlog = most half-open connections",
+                "3/4 of tcp_max_syn_backlog = most connections in SYN_RECV",
                 max as f64 * 0.75,
             ),
             None => (
-                "backlog + 1 = most half-open connections",
+                "backlog + 1 = most connections in SYN_RECV",
                 f64::from(sock.backlog) + 1.0,
             ),
         };

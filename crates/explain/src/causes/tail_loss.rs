@@ -92,11 +92,13 @@ impl<'a> Tails<'a> {
     }
 
     /// The timer's time for each segment that had to wait for it: of one in flight a probe waits about as long
-    /// (2 SRTT and the least RTO). Where the answer was lost the other end's timer is what was waited for.
+    /// (2 SRTT and the least RTO). Where the answer was lost the other end's timer is what was waited for; where that
+    /// end is not recorded, as long as this one's.
     fn lost(&self) -> Lost {
         let mut lost = Lost::unknown();
-        let share = self.losses.late() as f64 / self.losses.waited.max(1) as f64;
+        let late = self.losses.late() as f64 / self.losses.waited.max(1) as f64;
         for end in &self.losses.suffering {
+            let share = if end.conn.peer.is_some() { late } else { 1.0 };
             let resends = &end.transfer.resends;
             let waits = resends.timeouts.max(resends.waited) as f64 * share;
             let ns = waits * self.timer_us * 1e3;

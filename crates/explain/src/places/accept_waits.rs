@@ -52,6 +52,30 @@ pub(crate) fn at<'a>(here: ListenerPlace<'a>) -> Option<AcceptWaits<'a>> {
     AcceptWaits::of(here, its(here), &Ends::of(here.story))
 }
 
+/// How long there were requests that waited to be read, on connections that nobody had accepted when they came; ns.
+/// Whether these waited for accept(), or were accepted and read late, samples tell alone.
+pub(crate) fn unread_ns(here: ListenerPlace) -> u64 {
+    let slowest = its(here).into_iter().flat_map(|e| &e.slowest);
+    let waits = slowest.filter(|(_, x)| waited(x));
+    let waits = waits.map(|(_, x)| (x.began_ns, x.began_ns.saturating_add(x.accept_ns)));
+    let mut waits: Vec<(u64, u64)> = waits.collect();
+    waits.sort_unstable();
+    let mut until = 0;
+    let mut sum = 0u64;
+    for (from, to) in waits {
+        sum = sum.saturating_add(to.saturating_sub(from.max(until)));
+        until = until.max(to);
+    }
+    sum
+}
+
+/// Whether a request waited long before it was read, and for most of its time, of a connection that nobody had
+/// accepted when it came.
+fn waited(x: &Exchange) -> bool {
+    let most = x.accept_ns.saturating_mul(2) >= Slow::took_ns(x);
+    x.accept_ns >= NOTICED_NS && most && !x.overlapped
+}
+
 /// The exchanges of a listener.
 fn its(here: ListenerPlace<'_>) -> Option<&Exchanges> {
     let service = (here.listener.netns, Role::Server, here.listener.local);
@@ -70,10 +94,6 @@ impl<'a> AcceptWaits<'a> {
         if waiting == 0 {
             return None;
         }
-        let waited = |x: &Exchange| {
-            let most = x.accept_ns.saturating_mul(2) >= Slow::took_ns(x);
-            x.accept_ns >= NOTICED_NS && most && !x.overlapped
-        };
         let slowest = exchanges.iter().flat_map(|e| &e.slowest);
         let told: Vec<_> = slowest
             .filter(|(_, x)| waited(x))
@@ -91,7 +111,13 @@ impl<'a> AcceptWaits<'a> {
         let outage = Outage::of(here).filter(|outage| outage.ns() >= outage::LEAST_NS);
         // Who waits while nobody is accepted does not wait for a reason of its own.
         let least = outage.map_or(STALL_NS, |outage| STALL_NS.min(outage.ns() / 2));
-        let standing: Vec<_> = standing.filter(|(_, ns)| *ns >= least).collect();
+        let mut standing: Vec<_> = standing.filter(|(_, ns)| *ns >= least).collect();
+        // Who opened it to have one at hand waits for nothing; where none of them has asked, the server may be the one
+        // that speaks first.
+        let asked = |id: ConnId| story.conn(id).is_some_and(|c| c.bytes_received > 0);
+        if standing.iter().any(|(id, _)| asked(*id)) {
+            standing.retain(|(id, _)| asked(*id));
+        }
         (!told.is_empty() || !standing.is_empty()).then_some(AcceptWaits {
             here,
             exchanges,

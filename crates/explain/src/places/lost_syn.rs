@@ -147,18 +147,31 @@ impl ConnectTimes {
         let usual = median(&mut self.at_once.clone()).unwrap_or(0);
         let mut lost = Lost::unknown();
         let mut gave_up = Vec::new();
+        let share = self.share_of(dropped);
         for ((_, conn), took) in story.all(&self.ids).zip(&self.delayed) {
             match conn.abandoned_after_ns() {
                 Some(_) => gave_up.push(conn),
                 None => {
-                    // A half-open one is established here; what it sends is retransmitted from then on.
+                    // One whose last ACK was dropped is established here; what it sends is retransmitted from then on.
                     let connecting = conn.connect_ns().map_or(*took, |ns| ns.min(*took));
-                    lost.add(conn, State::Connecting, connecting.saturating_sub(usual));
-                    lost.add(conn, State::Repair, took - connecting);
+                    let longer = connecting.saturating_sub(usual);
+                    lost.add(conn, State::Connecting, (longer as f64 * share) as u64);
+                    let repair = took - connecting;
+                    lost.add(conn, State::Repair, (repair as f64 * share) as u64);
                 }
             }
         }
         lost.and(Lost::outages(story, gave_up))
+    }
+
+    /// Of what nothing answered, the share that so many drops make up: where they are far fewer, the rest had
+    /// another reason. 0: nobody saw the drops.
+    fn share_of(&self, dropped: u64) -> f64 {
+        let unanswered = self.unanswered_syns();
+        match dropped == 0 || dropped.saturating_mul(2) >= unanswered {
+            true => 1.0,
+            false => dropped as f64 / unanswered as f64,
+        }
     }
 
     /// By how much the delayed took longer than the others' median.
@@ -182,6 +195,8 @@ impl ConnectTimes {
         };
         let (delayed, total) = (self.delayed.len() as u64, self.total());
         let time = |ms: f64| duration((ms * 1e6) as u64);
+        let few = self.share_of(dropped) < 1.0;
+        let delayed = if few { dropped.min(delayed) } else { delayed };
         let mut says = format!(
             "{} of {} ({}): connect time +{} p50, +{} p99",
             count(delayed),
@@ -190,7 +205,11 @@ impl ConnectTimes {
             time(added.p50),
             time(added.p99)
         );
-        if self.unanswered > 0 {
+        if few {
+            let others = self.unanswered_syns() - dropped;
+            let others = plural(others, "SYN");
+            says += &format!("; {others} without an answer had another reason");
+        } else if self.unanswered > 0 {
             says += &format!("; {} still pending at the end", count(self.unanswered));
         }
         Impact {

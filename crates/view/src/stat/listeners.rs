@@ -47,7 +47,7 @@ columns! {
     ACCEPTQ: right("ACCEPTQ", 7, &["accept_queue"], Unit::Count) => |l, _| l.row.accept_queue.into();
     /// Limit of that queue (ss: Send-Q); one more than this may wait.
     BACKLOG: right("BACKLOG", 7, &["backlog"], Unit::Count) => |l, _| l.row.backlog.into();
-    /// Half-open connections: SYN received, handshake not complete.
+    /// Connections in SYN_RECV: their handshake is not complete.
     SYNQ: right("SYNQ", 6, &["syn_queue"], Unit::Count) => |l, _| l.row.syn_queue.into();
     /// Those among them whose SYN-ACK was not retransmitted yet.
     YOUNG: right("YOUNG", 6, &["syn_queue_young"], Unit::Count) => |l, _| l.row.syn_queue_young.into();

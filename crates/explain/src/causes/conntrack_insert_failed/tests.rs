@@ -2,7 +2,7 @@
 
 use crate::Level;
 use crate::causes::snat_ports_exhausted::tests::translated;
-use crate::causes::testing::{number, only, ruled_out};
+use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Number};
 use synth::SERVER;
 
@@ -31,4 +31,31 @@ fn what_was_not_counted_is_a_rules() {
     // The table dropped them, and it is not known why.
     f.resources.retain(|r| &*r.metric != "dropped");
     only(&f, "local-firewall-drop");
+}
+
+#[test]
+fn what_most_connects_waited_for_is_not_claimed() {
+    let mut f = translated(240, |i| i % 4 == 1, true);
+    // Of 60 SYNs without an answer 12 were dropped here.
+    let mut left = 12;
+    f.events.retain(|e| {
+        let dropped = e.reason.as_deref() == Some("NETFILTER_DROP");
+        left -= i32::from(dropped);
+        !dropped || left >= 0
+    });
+    for resource in f.resources.iter_mut().filter(|r| r.value > 3.0) {
+        resource.value = 15.0;
+    }
+    let findings = found(&f);
+    let f = findings
+        .iter()
+        .find(|f| f.cause == ID)
+        .expect("12 are told");
+    assert_eq!(f.lost_s.seconds().map(f64::round), Some(12.0));
+    let said = &f.impact.says;
+    assert!(said.starts_with("12 of 240"), "{said}");
+    assert!(
+        said.contains("48 SYNs without an answer had another reason"),
+        "{said}"
+    );
 }

@@ -10,7 +10,7 @@ use crate::vocabulary::*;
 
 /// From here on a window grows to eight segments at the most before it loses one (p = 8 ÷ 3w², Mathis et al. 1997), and
 /// is then halved to four: of fewer three cannot report a loss as duplicate ACKs, and a timer has to.
-const LEAST_SHARE: f64 = 8.0 / (3.0 * 8.0 * 8.0);
+pub(super) const LEAST_SHARE: f64 = 8.0 / (3.0 * 8.0 * 8.0);
 /// Where losses did not meet an empty queue.
 pub(super) fn judge(path: &Path) -> Option<Finding> {
     let story = path.story;

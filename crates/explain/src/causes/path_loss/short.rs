@@ -16,6 +16,8 @@ use crate::vocabulary::*;
 
 /// What is retransmitted is not always lost: below this share it may have been late.
 const MIN_SHARE: f64 = 0.01;
+/// A SYN's timer waits for a second: what it retransmits was lost, or its answer was.
+const MIN_SYNS: f64 = 0.005;
 /// SYNs and data must have been lost, so often each.
 const MIN_EACH: u64 = 5;
 /// A path that loses packets of any kind loses both alike, within this factor: a SYN is also retransmitted
@@ -179,7 +181,9 @@ impl<'a> Short<'a> {
 
     fn is_lossy(&self) -> bool {
         let each = self.syns.0 >= MIN_EACH && self.data.0 >= MIN_EACH;
-        let enough = self.lost() >= MIN_LOST && self.share() >= MIN_SHARE;
+        let of_syns = self.syns.0 as f64 / self.syns.1.max(1) as f64;
+        let often = self.share() >= MIN_SHARE || of_syns >= MIN_SYNS;
+        let enough = self.lost() >= MIN_LOST && often;
         let elsewhere = self.dropped as f64 <= MOST_HERE * self.lost() as f64;
         each && enough
             && self.loses_data()

@@ -1,11 +1,11 @@
 //! C17 is named when packets vanish on the path, and not when a queue or this host drops them.
 
 use recording::tables::Event;
-use recording::{EventKind, SourceName, TcpState};
+use recording::{EventKind, RetransmitKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
-use synth::{CLIENT, Dial, End, Fixture, HOST, SERVER, START_NS, SYN, cases, place};
+use synth::{CLIENT, Dial, End, Fixture, Flow, HOST, SERVER, START_NS, SYN, cases, place};
 
 const ID: &str = "path-loss";
 
@@ -102,6 +102,34 @@ fn much_that_is_lost_at_a_full_queue_is_told_and_not_as_random() {
     );
 }
 
+#[test]
+fn what_one_port_loses_alone_no_queue_takes() {
+    let beside = |again: usize| {
+        let mut f = at_a_full_queue(100);
+        f.flow(Flow {
+            from: "10.79.0.2:45000".into(),
+            to: "10.79.0.1:5001",
+            rate: 10_000_000,
+            rtt_us: [41_000, 300, 20_000],
+            again: vec![(RetransmitKind::Fast, 41_000); again],
+            ..Flow::default()
+        });
+        only(&f, ID)
+    };
+    let f = beside(0);
+    assert!(f.title.contains("of port 5000"), "{}", f.title);
+    assert!(
+        f.advice[0]
+            .command
+            .as_deref()
+            .is_some_and(|c| c.contains("-P 5000"))
+    );
+    assert_eq!(number(&f, "others_lost"), &Number::Count(0));
+    // A queue that is full takes from all.
+    let f = beside(400);
+    assert!(f.title.contains("full"), "{}", f.title);
+}
+
 /// 400 short connections to a server elsewhere, of which so many retransmit a SYN, and so many a segment of
 /// their data.
 fn short(lose_syn: u32, lose_data: u32) -> Fixture {
@@ -164,6 +192,8 @@ fn a_listener_that_gets_a_syn_again_has_not_refused_it() {
 #[test]
 fn short_connections_that_lose_only_one_kind_or_next_to_nothing() {
     only(&short(10, 0), "path-drops-syn");
+    // SYNs wait for a second: of these fewer are enough.
+    only(&short(60, 32), ID);
     for healthy in [short(0, 0), short(0, 30), short(80, 70)] {
         assert!(found(&healthy).is_empty());
     }

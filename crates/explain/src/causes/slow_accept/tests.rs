@@ -98,6 +98,29 @@ fn what_is_accepted_and_read_late_waits_in_no_queue() {
 }
 
 #[test]
+fn what_no_sample_can_have_met_is_not_ruled_out() {
+    let mut f = Fixture::new();
+    f.listen(Listen {
+        backlog: 4_096,
+        ..Listen::default()
+    });
+    f.ask(Asked {
+        slow: (10, 289.0),
+        accept_ms: 280.0,
+        ..Asked::default()
+    });
+    f.thread(812, "iperf3", [0.01, 0.0]);
+    let f = only(&f, "slow-application");
+    let confidence = &f.confidence;
+    assert_eq!(confidence.level, Level::Medium, "{confidence:?}");
+    let because = confidence.because.join("; ");
+    assert!(
+        because.contains("slow-accept could not be ruled out"),
+        "{because}"
+    );
+}
+
+#[test]
 fn moments_are_none() {
     assert!(found(&late(150.0, 149.0, four())).is_empty());
 }

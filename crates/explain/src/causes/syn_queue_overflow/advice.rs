@@ -37,7 +37,7 @@ pub(super) fn advice(overflow: &Overflow, scope: &Scope) -> Vec<Advice> {
         true => {
             "Little: requests that nobody completes fill any queue; cookies do not need it.".into()
         }
-        false => format!("{} half-open connections fit.", count(backlog.into())),
+        false => format!("{} connections in SYN_RECV fit.", count(backlog.into())),
     };
     let risk = "Restarting breaks present connections.";
     let roomy = raise_backlog(overflow.here, scope, backlog, risk, effect);

@@ -48,7 +48,7 @@ fn queue(overflow: &Overflow, scope: &Scope) -> Option<Step> {
         None => String::new(),
     };
     let step = say!(
-        "Up to {longest_syn_queue} were half-open when it was sampled, {young} of them with their \
+        "Up to {longest_syn_queue} were in SYN_RECV when it was sampled, {young} of them with their \
          SYN-ACK sent once. The limit is the backlog that {app} gave to listen(): {backlog}{limit}.",
         longest_syn_queue = Quantity::of(longest, "connection").rows([row]),
         young = Quantity::count(sock.young),

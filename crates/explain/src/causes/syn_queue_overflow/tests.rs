@@ -50,7 +50,7 @@ fn with_timestamps_off_cookies_are_not_recommended_alone() {
     assert!(f.advice[0].risk.contains("lose SACK"));
 }
 
-/// A SYN flood: half-open requests whose clients never answer.
+/// A SYN flood: requests in SYN_RECV whose clients never answer.
 fn flood() -> Fixture {
     let mut f = Fixture::new();
     f.set(SERVER, "net.ipv4.tcp_syncookies", "0");

@@ -4,7 +4,7 @@ use recording::{RetransmitKind, SourceName};
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
-use synth::{CLIENT, SERVER, cases};
+use synth::{CLIENT, Fixture, SERVER, cases};
 
 const ID: &str = "tail-loss";
 
@@ -94,7 +94,12 @@ fn look_alikes_are_not_it() {
     for socket in &mut answers.sockets {
         socket.dsack_dups = socket.data_segs_out.map(|n| n / 42);
     }
-    only(&answers, ID);
+    let claims = |f: &Fixture| only(f, ID).lost_s.seconds().expect("measured");
+    let both = claims(&answers);
+    // Where the other end is elsewhere nobody else claims what its timer took.
+    answers.seen_from(CLIENT);
+    let alone = claims(&answers);
+    assert!((1.8..2.5).contains(&(alone / both)), "{alone} {both}");
     // Without SACK nobody can tell.
     let mut untold = cases::tails();
     for event in &mut untold.events {

@@ -1,0 +1,112 @@
+//! The packets of one port are lost on a path, and those of its others are not: something on it tells them apart.
+
+use std::collections::BTreeMap;
+
+use analysis::account::service;
+
+use super::{CAUSE, MIN_LOST, evidence, full, impact, percent_of_loss};
+use crate::places::losses::Losses;
+use crate::places::path::{End, Path, limited, senders};
+use crate::vocabulary::*;
+
+/// So many segments of other ports would have been lost as well, were it the path: by chance, hardly fewer than a
+/// quarter of them are.
+const WOULD: f64 = 10.0;
+const FEWER: f64 = 4.0;
+
+/// One port, and what it loses.
+struct OnePort<'a> {
+    port: u16,
+    losses: Losses<'a>,
+    others: Losses<'a>,
+}
+
+impl<'a> OnePort<'a> {
+    /// The one that loses most, where a full queue would take from all alike.
+    fn of(path: &Path<'a>) -> Option<OnePort<'a>> {
+        let port_of = |e: &End| service(path.story, e.conn).2.port;
+        let mut lost: BTreeMap<u16, u64> = BTreeMap::new();
+        for end in &path.ends {
+            *lost.entry(port_of(end)).or_default() += end.transfer.resends.count();
+        }
+        let (port, _) = lost.into_iter().max_by_key(|(_, lost)| *lost)?;
+        let (own, others) = path.ends.iter().partition(|e| port_of(e) == port);
+        let losses = Losses::of(path.story, own);
+        let others = Losses::of(path.story, others);
+        let enough = losses.lost >= MIN_LOST && losses.share() >= full::LEAST_SHARE;
+        let real = losses.spurious * 2 <= losses.lost && losses.are_elsewhere();
+        let alone = others.segments as f64 * losses.share() >= WOULD
+            && others.share() * FEWER <= losses.share();
+        let told = enough && real && alone && losses.are_spread() && !losses.are_tails();
+        told.then_some(OnePort {
+            port,
+            losses,
+            others,
+        })
+    }
+}
+
+/// Where losses did not meet an empty queue, and are too few for one that is full.
+pub(super) fn judge(path: &Path) -> Option<Finding> {
+    let min_rtt_us = path.min_rtt_us()?;
+    let OnePort {
+        port,
+        losses,
+        others,
+    } = OnePort::of(path)?;
+    let story = path.story;
+    let (name, from, to) = (path.name(), path.from, path.to);
+    let resource = Some(format!("path {name}"));
+    let scope = senders(story, path.netns, &losses.suffering, resource);
+    let [p, q] = [&losses, &others].map(|l| percent_of_loss(l.share()));
+    let find = Advice::to(format!(
+        "Find what treats port {port} apart on the way from {from} to {to}: a firewall or a box whose rules name it, a \
+         policer of its class."
+    ))
+    .by(command_in(
+        &scope.netns,
+        &format!("mtr -T -P {port} -r -c 1000 {to}"),
+    ))
+    .at(format!("{to}, and every hop between {from} and it"))
+    .risk("None.")
+    .effect(format!(
+        "Port {port} loses as little as the others do, {q}."
+    ))
+    .change(Change::RepairPath {
+        from: from.to_string(),
+        to: to.to_string(),
+    });
+    let case = Case::new(story, CAUSE, scope)
+        .placed(Place::ends(&losses.suffering))
+        .title([
+            format!("The path {name} loses {p} of the packets of port {port}, and {q} of the others."),
+            format!("The path to {to} loses {p} of the packets of port {port}, and {q} of the others."),
+        ])
+        .fix([
+            format!("Find what treats port {port} apart between {from} and {to}: a firewall, a policer."),
+            format!("Find what treats port {port} apart on the path."),
+        ])
+        .affects(
+            impact(path, &losses),
+            limited(story, &losses.suffering).happened(losses.lost, losses.segments),
+        )
+        .because("other connections over the same path sent as much, and lost hardly any of it")
+        .at_most_if(
+            Level::Medium,
+            !path.whole(),
+            "the receivers are not on this host: what their host drops looks the same from here",
+        )
+        .rests_on(&[SourceName::Drops])
+        .steps(evidence(&losses, min_rtt_us, ""))
+        .steps([say!(
+            "Connections to other ports over the same path lost {others_lost} of {others_sent}: no bad link, and no \
+             queue that is full, tells ports apart.",
+            others_lost = Quantity::count(others.lost),
+            others_sent = Quantity::of(others.segments, "segment")
+        )])
+        .checks(path.counted_again())
+        .advise([find]);
+    Some(case.verify(format!(
+        "`ss -ti dst {to} dport = :{port}` shows retrans stand still while data moves."
+    )))
+}
