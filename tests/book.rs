@@ -48,7 +48,13 @@ fn causes() {
         let names = scenarios.iter().filter(plants).map(|s| s.name.to_string());
         names.collect()
     };
-    check("causes.md", &explain::causes_page(planted));
+    let sittings = lab::Sittings::open(&docs("exam")).unwrap();
+    let grade = lab::Grade::of(&sittings.all);
+    let examined = |id: explain::Id| {
+        let row = grade.confusion.get(id.as_str())?;
+        Some((row.named, row.planted))
+    };
+    check("causes.md", &explain::causes_page(planted, examined));
 }
 
 /// The page with what stands between `<!-- NAME: made from the code -->` and `<!-- end -->` made anew.

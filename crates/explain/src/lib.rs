@@ -103,8 +103,12 @@ pub fn explain_with(recording: &Recording, options: &Options) -> Result<Explanat
     Reading::of(recording)?.explain(recording, options)
 }
 
-/// The book's page of causes, as Markdown, with the scenarios in which the lab plants each; `make docs` writes it.
-pub fn causes_page(planted: impl Fn(Id) -> Vec<String>) -> String {
+/// The book's page of causes, as Markdown, with the scenarios in which the lab plants each, and how many of how many
+/// faults the exam found; `make docs` writes it.
+pub fn causes_page(
+    planted: impl Fn(Id) -> Vec<String>,
+    examined: impl Fn(Id) -> Option<(u64, u64)>,
+) -> String {
     let mut page = String::from(
         "# The causes\n\n\
          Made from `crates/explain/src/causes/`, one `.md` per cause; `make docs` writes it.\n\
@@ -120,12 +124,13 @@ pub fn causes_page(planted: impl Fn(Id) -> Vec<String>) -> String {
     }
     page.push_str(
         "\nWhat each of the others needs, at least one source of each group; the causes that it is told apart from; and \
-         where [the lab](lab.md) plants it. What it cannot make here is tested on recordings made up row by row. How often \
-         each is found: [the exam](exam.md).\n\n\
-         | cause | needs | told apart from | planted by |\n|---|---|---|---|\n",
+         where [the lab](lab.md) plants it. What it cannot make here is tested on recordings made up row by row. Found are \
+         in [the exam](exam.md) so many of the faults that a user notices, whatever else was wrong beside them and \
+         whichever side was recorded.\n\n\
+         | cause | needs | told apart from | planted by | found |\n|---|---|---|---|---|\n",
     );
     for cause in causes::ALL {
-        page.push_str(&row_of(cause, &planted(cause.id)));
+        page.push_str(&row_of(cause, &planted(cause.id), examined(cause.id)));
     }
     for cause in causes::ALL {
         let Cause {
@@ -138,7 +143,7 @@ pub fn causes_page(planted: impl Fn(Id) -> Vec<String>) -> String {
 }
 
 /// A line of the table of causes.
-fn row_of(cause: &Cause, planted: &[String]) -> String {
+fn row_of(cause: &Cause, planted: &[String], examined: Option<(u64, u64)>) -> String {
     let code = |names: &mut dyn Iterator<Item = String>, between: &str| {
         let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
         names.join(between)
@@ -149,8 +154,9 @@ fn row_of(cause: &Cause, planted: &[String]) -> String {
         [] => "nowhere: made up row by row".to_string(),
         names => code(&mut names.iter().cloned(), ", "),
     };
+    let found = examined.map_or("".into(), |(found, of)| format!("{found} of {of}"));
     format!(
-        "| {} `{}` | {} | {} | {planted} |\n",
+        "| {} `{}` | {} | {} | {planted} | {found} |\n",
         cause.number,
         cause.id,
         needs.join("; "),

@@ -37,7 +37,7 @@ fn the_book_has_each_state_of_the_account() {
 
 #[test]
 fn the_book_has_a_page_for_each_cause() {
-    let page = explain::causes_page(|_| Vec::new());
+    let page = explain::causes_page(|_| Vec::new(), |_| None);
     for cause in explain::causes() {
         assert!(page.contains(&format!("## {} `{}`", cause.number, cause.id)));
         for part in ["**Symptom.**", "**Mechanism.**", "**Distinguish.**"] {
@@ -84,7 +84,7 @@ fn symptoms_are_found_by_their_words() {
 
 #[test]
 fn every_number_is_told_or_has_a_reason() {
-    let page = explain::causes_page(|_| Vec::new());
+    let page = explain::causes_page(|_| Vec::new(), |_| None);
     for number in 1..=53 {
         let number = format!("C{number:02}");
         let told = explain::causes().iter().any(|c| c.number == number);

@@ -26,7 +26,7 @@ mod workload;
 pub use engine::{RunOptions, run};
 pub use error::Error;
 pub use exam::{
-    Bin, ExamOptions, Fault, Felt, Found, GRADING, Grade, Part, Progress, Row, Score, Side,
+    Bin, ExamOptions, Fault, Felt, Found, GRADING, Grade, Group, Part, Progress, Row, Score, Side,
     Sitting, Sittings, Situation, exam, exam_markdown, noticed, render_grade, render_sitting,
 };
 pub use leftovers::clean_leftovers;

@@ -29,9 +29,9 @@ pub mod bars {
     pub const OWNER: f64 = 0.95;
     /// So many situations are the least, …
     pub const SITUATIONS: u64 = 720;
-    /// … so many of them healthy, and so many faults among those that are taken for each other.
+    /// … so many of them healthy.
     pub const HEALTHY: u64 = 100;
-    /// Faults of each group.
+    /// So many faults are among those that are taken for each other. Of the clear ones [`RECALL`] holds.
     pub const OF_GROUP: u64 = 20;
     /// What costs less than another divided by this costs less; nearer ones are equals.
     pub const APART: f64 = 1.5;
@@ -39,23 +39,48 @@ pub mod bars {
 
 /// Causes that are easily taken for each other.
 const GROUPS: &[&[&str]] = &[
-    &["time-wait-collision", "conntrack-full"],
+    &["time-wait-collision", "conntrack-full", "half-open"],
     &[
         "accept-queue-overflow",
         "syn-queue-overflow",
         "local-firewall-drop",
         "path-drops-syn",
     ],
-    &["connection-refused", "injected-reset"],
-    &["syn-cookie-options-lost", "middlebox-strips-options"],
+    &[
+        "accept-queue-overflow",
+        "descriptors-exhausted",
+        "slow-accept",
+        "accept-imbalance",
+    ],
+    &[
+        "connection-refused",
+        "injected-reset",
+        "route-or-neighbour-failure",
+    ],
+    &[
+        "reset-by-peer",
+        "idle-timeout-mismatch",
+        "injected-reset",
+        "reset-unread-data",
+        "reset-by-application",
+    ],
+    &[
+        "syn-cookie-options-lost",
+        "middlebox-strips-options",
+        "syn-flood",
+        "syn-queue-overflow",
+    ],
+    &["conntrack-full", "snat-ports-exhausted"],
     &["path-loss", "qdisc-drop"],
     &["path-loss", "pmtu-black-hole"],
     &["path-loss", "tail-loss"],
     &["nagle-delayed-ack", "tail-loss"],
     &["port-search-cost", "lookup-table-growth"],
     &["softirq-starvation", "cpu-contention"],
-    &["cpu-contention", "slow-application"],
+    &["cpu-contention", "cpu-saturated", "slow-application"],
     &["bufferbloat", "slow-reader"],
+    &["slow-reader", "receive-buffer-small", "zero-window"],
+    &["slow-peer", "peer-gone", "receive-buffer-small"],
 ];
 
 /// All that is graded.
@@ -73,6 +98,8 @@ pub struct Grade {
     pub curves: Vec<(&'static str, Vec<Bin>)>,
     /// By confidence: right, and all.
     pub calibration: BTreeMap<String, (u64, u64)>,
+    /// Causes that are taken for each other.
+    pub groups: Vec<Group>,
     /// Per planted cause that a user notices, what was said.
     pub confusion: BTreeMap<String, Row>,
     /// Seconds claimed ÷ seconds planted, of findings that are right: the least tenth, the half, the greatest.
@@ -109,6 +136,27 @@ pub struct Bin {
     pub of: u64,
 }
 
+/// Causes that are taken for each other.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Group {
+    /// Their ids.
+    pub causes: &'static [&'static str],
+    /// Faults that are one of them, however severe.
+    pub faults: u64,
+    /// Those that cost [`bars::CLEAR`] times what a user notices, and can be told from where they were recorded.
+    pub clear: u64,
+    /// Those of these that were found.
+    pub found: u64,
+    /// Findings of one of them where another one was planted.
+    pub mistaken: u64,
+}
+
+impl Group {
+    fn met(&self) -> bool {
+        self.faults >= bars::OF_GROUP && self.found as f64 >= bars::RECALL * self.clear as f64
+    }
+}
+
 /// What was said where a cause was planted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Row {
@@ -137,16 +185,18 @@ impl Grade {
             .filter(|(_, wrongs)| !wrongs.is_empty())
             .collect();
         wrong.sort();
+        let groups: Vec<Group> = GROUPS.iter().map(|g| group(&seen, g)).collect();
         Grade {
             situations: seen.len() as u64,
             grading: sittings.iter().all(|s| s.situation.seed >= GRADING),
-            scores: scores(&seen),
+            scores: scores(&seen, &groups),
             curve: curve(&seen, |_, _| true),
             curves: WAYS
                 .iter()
                 .map(|(name, is)| (*name, curve(&seen, *is)))
                 .collect(),
             calibration: calibration(&seen),
+            groups,
             confusion: confusion(&seen),
             claimed: claimed(&seen),
             wrong,
@@ -249,7 +299,7 @@ fn first_is_heaviest(sitting: &Sitting) -> Option<bool> {
     Some(right.is_some_and(|fault| fault.lost_s() * bars::APART >= most))
 }
 
-fn scores(seen: &[&Sitting]) -> Vec<Score> {
+fn scores(seen: &[&Sitting], groups: &[Group]) -> Vec<Score> {
     let faults = || {
         seen.iter()
             .flat_map(|s| s.faults.iter().map(move |f| (*s, f)))
@@ -341,12 +391,37 @@ fn scores(seen: &[&Sitting]) -> Vec<Score> {
         healthy().count() as u64,
         bars::HEALTHY,
     ));
-    for group in GROUPS {
-        let of_group = faults().filter(|(_, f)| group.contains(&f.cause.as_str()));
-        let what = format!("faults among {}", group.join(", "));
-        scores.push(enough(&what, of_group.count() as u64, bars::OF_GROUP));
-    }
+    let met = groups.iter().filter(|g| g.met()).count() as u64;
+    scores.push(enough(
+        "groups of causes that are taken for each other, with faults enough, and found as those of all",
+        met,
+        groups.len() as u64,
+    ));
     scores
+}
+
+fn group(seen: &[&Sitting], causes: &'static [&'static str]) -> Group {
+    let is_one = |cause: &String| causes.contains(&cause.as_str());
+    let mut group = Group {
+        causes,
+        faults: 0,
+        clear: 0,
+        found: 0,
+        mistaken: 0,
+    };
+    for sitting in seen {
+        for fault in sitting.faults.iter().filter(|f| is_one(&f.cause)) {
+            group.faults += 1;
+            if fault.significance() >= bars::CLEAR && !fault.right.is_empty() {
+                group.clear += 1;
+                group.found += u64::from(is_found(sitting, fault));
+            }
+            let there = counted(sitting).filter(|f| f.part == Some(fault.part) && is_one(&f.cause));
+            let mistaken = there.filter(|f| about(sitting, f).is_none());
+            group.mistaken += mistaken.count() as u64;
+        }
+    }
+    group
 }
 
 /// Edges of the ranges of severity; what is below the first or above the last is in a range of its own.

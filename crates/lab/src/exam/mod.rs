@@ -11,7 +11,7 @@ mod sitting;
 use std::path::PathBuf;
 
 pub use draw::{GRADING, Part, Side, Situation};
-pub use grade::{Bin, Grade, Row, Score};
+pub use grade::{Bin, Grade, Group, Row, Score};
 pub use harm::{Felt, noticed};
 pub use render::{exam_markdown, render_grade, render_sitting};
 pub use sitting::{Fault, Found, Sitting, Sittings};

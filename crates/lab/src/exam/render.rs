@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::grade::{Grade, Score, wrongs};
+use super::grade::{Grade, Score, bars, wrongs};
 use super::{Fault, Found, GRADING, Part, Side, Sitting, noticed};
 
 /// One sitting in a line: what was planted, what was said, whether that was right.
@@ -196,6 +196,7 @@ fn write_page(
             percent(right, of)
         )?;
     }
+    write_groups(page, grade)?;
     write_confusion(page, grade)?;
     write_wrong(page, grade)
 }
@@ -249,6 +250,34 @@ fn write_head(page: &mut String, sittings: &[Sitting], grade: &Grade) -> fmt::Re
          came out. Whoever changes tcpwhy looks at others (`--building`).\n",
         last + 1 - first,
     )
+}
+
+fn write_groups(page: &mut String, grade: &Grade) -> fmt::Result {
+    writeln!(
+        page,
+        "\n## Causes that are taken for each other\n\n\
+         Asked are {} faults of each group, and of those that cost {} times what a user notices {:.0} % found.\n\n\
+         | group | faults | of ×{} and more | found | share | taken for another of the group |\n\
+         |---|---|---|---|---|---|",
+        bars::OF_GROUP,
+        bars::CLEAR,
+        100.0 * bars::RECALL,
+        bars::CLEAR,
+    )?;
+    for group in &grade.groups {
+        let causes: Vec<String> = group.causes.iter().map(|c| format!("`{c}`")).collect();
+        writeln!(
+            page,
+            "| {} | {} | {} | {} | {} | {} |",
+            causes.join(", "),
+            group.faults,
+            group.clear,
+            group.found,
+            percent(group.found, group.clear),
+            group.mistaken,
+        )?;
+    }
+    Ok(())
 }
 
 fn write_confusion(page: &mut String, grade: &Grade) -> fmt::Result {
