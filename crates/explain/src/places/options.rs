@@ -150,11 +150,11 @@ impl<'a> WithoutOptions<'a> {
         let waiting = senders.iter().filter(|e| rwnd_share(&[**e]) >= WAITS);
         let (mut queued, mut all) = (0, 0);
         for end in waiting {
-            let Some(least) = shortest.get(&path(end.conn)) else {
+            // Of one that no sample met with data in flight nobody knows.
+            let Some((least, usual)) = shortest.get(&path(end.conn)).zip(usual_rtt(end)) else {
                 continue;
             };
-            let usual = usual_rtt(end).map_or(0.0, f64::from);
-            queued += usize::from(usual > empty_us(*least));
+            queued += usize::from(f64::from(usual) > empty_us(*least));
             all += 1;
         }
         all > 0 && queued * 2 > all
