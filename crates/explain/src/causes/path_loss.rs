@@ -56,7 +56,7 @@ const MATHIS_TOLERANCE: f64 = 1.6;
 fn find(story: &Story) -> Vec<Finding> {
     let (mut ways, mut findings) = (Vec::new(), Vec::new());
     for path in paths(story) {
-        let crowded = || full::judge(&path).or_else(|| one_port::judge(&path));
+        let crowded = || one_port::judge(&path).or_else(|| full::judge(&path));
         if let Some(finding) = judge(&path).or_else(crowded) {
             ways.push(path.way());
             findings.push(finding);
@@ -312,6 +312,11 @@ fn advice(path: &Path, losses: &Losses, netns: &Netns, p: &str) -> Vec<Advice> {
 fn uses_bbr(losses: &Losses) -> bool {
     let mut congestion = losses.suffering.iter().map(|e| &*e.transfer.congestion);
     congestion.all(|name| name == "bbr")
+}
+
+/// BBR overfills a shallow buffer while it probes, and minds no loss.
+fn goes_by_loss(end: &End) -> bool {
+    !end.transfer.congestion.starts_with("bbr")
 }
 
 /// A share of losses with the digits that matter.

@@ -13,6 +13,7 @@ use super::structures::{STRUCTURES, all_neighbours};
 use super::verdicts::Verdicts;
 use super::walk::Walk;
 use crate::error::Error;
+use crate::kernel::defects;
 use crate::pace::thread_cpu;
 use crate::procfile::ProcFile;
 use crate::sockstat::{self, SockStat};
@@ -47,8 +48,7 @@ struct Size {
 
 /// Slab caches are hundreds; past this, memory matters more.
 const MAX_NAMES: usize = 1 << 14;
-/// Before Linux 6.10 all CPUs wait for the lists of a cache while its slabs are counted: what takes longer than this is
-/// not done again.
+/// Where all CPUs wait while slabs are counted, what takes longer than this is not done again.
 const DEAR_SLABS: Duration = Duration::from_millis(5);
 
 impl<'o> Counts<'o> {
@@ -229,15 +229,19 @@ impl<'o> Counts<'o> {
         Ok(())
     }
 
+    fn slabs_are_dear(&self) -> bool {
+        self.slabs_took > DEAR_SLABS && defects::slabs_stall()
+    }
+
     /// What is said once slabs take too long.
     pub fn dear_slabs(&self) -> Option<String> {
         let took_ms = self.slabs_took.as_secs_f64() * 1e3;
-        (self.slabs_took > DEAR_SLABS)
+        self.slabs_are_dear()
             .then(|| format!("reading /proc/slabinfo took {took_ms:.0} ms of CPU: once is enough"))
     }
 
     fn slabs(&mut self) -> Result<(), Error> {
-        if self.slabs_took > DEAR_SLABS {
+        if self.slabs_are_dear() {
             return Ok(());
         }
         let began = thread_cpu();

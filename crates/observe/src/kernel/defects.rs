@@ -20,6 +20,8 @@ const FREES_TIME_WAIT_WRONGLY: &[[Version; 2]] = &[
 const RINGS_SPIN: Version = [6, 12, 0];
 /// What a program keeps with a task is allocated without locks that the scheduler holds (Linux 08a7ce384e33).
 const TASK_STORAGE_IS_SAFE: Version = [6, 4, 0];
+/// To count slabs, the kernel walks lists for which all CPUs wait (Linux 046f4c69090c bounds that).
+const SLABS_ARE_CHEAP: Version = [6, 10, 0];
 
 /// Fails, naming the defect, where these parts would harm the host.
 pub fn check(parts: &BTreeSet<Part>) -> Result<(), Error> {
@@ -33,6 +35,11 @@ pub fn check(parts: &BTreeSet<Part>) -> Result<(), Error> {
 /// may be an old one.
 pub fn task_storage_is_safe() -> bool {
     upstream().is_some_and(|version| version >= TASK_STORAGE_IS_SAFE)
+}
+
+/// Whether reading /proc/slabinfo may stall the host for as long as it takes.
+pub fn slabs_stall() -> bool {
+    upstream().is_none_or(|version| version < SLABS_ARE_CHEAP)
 }
 
 fn harm(version: Option<Version>, is_realtime: bool, parts: &BTreeSet<Part>) -> Option<String> {

@@ -2,7 +2,7 @@
 
 use analysis::words::bit_rate;
 
-use super::{CAUSE, MIN_LOST, evidence, impact, percent_of_loss};
+use super::{CAUSE, MIN_LOST, evidence, goes_by_loss, impact, percent_of_loss};
 use crate::causes::bufferbloat;
 use crate::places::losses::Losses;
 use crate::places::path::{Path, limited, rate};
@@ -14,9 +14,8 @@ pub(super) const LEAST_SHARE: f64 = 8.0 / (3.0 * 8.0 * 8.0);
 /// Where losses did not meet an empty queue.
 pub(super) fn judge(path: &Path) -> Option<Finding> {
     let story = path.story;
-    // BBR overfills a shallow buffer while it probes, and minds no loss.
     let mut by_loss = path.ends.clone();
-    by_loss.retain(|e| !e.transfer.congestion.starts_with("bbr"));
+    by_loss.retain(goes_by_loss);
     let losses = Losses::of(story, by_loss);
     let min_rtt_us = path.min_rtt_us()?;
     let enough = losses.lost >= MIN_LOST && losses.share() >= LEAST_SHARE;

@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 
 use analysis::account::service;
 
-use super::{CAUSE, MIN_LOST, evidence, full, impact, percent_of_loss};
+use super::{CAUSE, MIN_LOST, evidence, full, goes_by_loss, impact, percent_of_loss};
 use crate::places::losses::Losses;
-use crate::places::path::{End, Path, limited, senders};
+use crate::places::path::{End, Path, limited, on_ways, senders};
 use crate::vocabulary::*;
 
-/// So many segments of other ports would have been lost as well, were it the path: by chance, hardly fewer than a
-/// quarter of them are.
-const WOULD: f64 = 10.0;
-const FEWER: f64 = 4.0;
+/// Of what other ports lose, it loses so many times as much: a queue that is full takes from all that send as much about
+/// the same share.
+const TIMES: f64 = 4.0;
 
 /// One port, and what it loses.
 struct OnePort<'a> {
     port: u16,
     losses: Losses<'a>,
-    others: Losses<'a>,
+    /// Segments that connections to other ports retransmitted, and sent, however short they were.
+    others: (u64, u64),
 }
 
 impl<'a> OnePort<'a> {
@@ -30,13 +30,25 @@ impl<'a> OnePort<'a> {
             *lost.entry(port_of(end)).or_default() += end.transfer.resends.count();
         }
         let (port, _) = lost.into_iter().max_by_key(|(_, lost)| *lost)?;
-        let (own, others) = path.ends.iter().partition(|e| port_of(e) == port);
-        let losses = Losses::of(path.story, own);
-        let others = Losses::of(path.story, others);
+        let own = path
+            .ends
+            .iter()
+            .filter(|e| port_of(e) == port && goes_by_loss(e));
+        let losses = Losses::of(path.story, own.copied().collect());
+        let all = on_ways(path.story, std::iter::once(path.way()));
+        let others = all.values().flatten();
+        let others = others.filter(|c| service(path.story, c).2.port != port);
+        let others = others.fold((0u64, 0u64), |(lost, sent), c| {
+            let segments = c.bytes_acked.div_ceil(u64::from(c.mss.max(536)));
+            (
+                lost.saturating_add(c.retransmits.into()),
+                sent.saturating_add(segments),
+            )
+        });
         let enough = losses.lost >= MIN_LOST && losses.share() >= full::LEAST_SHARE;
         let real = losses.spurious * 2 <= losses.lost && losses.are_elsewhere();
-        let alone = others.segments as f64 * losses.share() >= WOULD
-            && others.share() * FEWER <= losses.share();
+        // What is sent now and then meets a full queue less often than a transfer.
+        let alone = others.1 >= losses.segments && share(others) * TIMES <= losses.share();
         let told = enough && real && alone && losses.are_spread() && !losses.are_tails();
         told.then_some(OnePort {
             port,
@@ -46,7 +58,12 @@ impl<'a> OnePort<'a> {
     }
 }
 
-/// Where losses did not meet an empty queue, and are too few for one that is full.
+/// Of segments lost and sent.
+fn share((lost, sent): (u64, u64)) -> f64 {
+    lost as f64 / sent.max(1) as f64
+}
+
+/// Where losses did not meet an empty queue.
 pub(super) fn judge(path: &Path) -> Option<Finding> {
     let min_rtt_us = path.min_rtt_us()?;
     let OnePort {
@@ -58,17 +75,17 @@ pub(super) fn judge(path: &Path) -> Option<Finding> {
     let (name, from, to) = (path.name(), path.from, path.to);
     let resource = Some(format!("path {name}"));
     let scope = senders(story, path.netns, &losses.suffering, resource);
-    let [p, q] = [&losses, &others].map(|l| percent_of_loss(l.share()));
+    let [p, q] = [losses.share(), share(others)].map(percent_of_loss);
     let find = Advice::to(format!(
         "Find what treats port {port} apart on the way from {from} to {to}: a firewall or a box whose rules name it, a \
          policer of its class."
     ))
     .by(command_in(
         &scope.netns,
-        &format!("mtr -T -P {port} -r -c 1000 {to}"),
+        &format!("mtr -T -P {port} -r -c 100 {to}"),
     ))
     .at(format!("{to}, and every hop between {from} and it"))
-    .risk("None.")
+    .risk("A hundred SYNs to that port.")
     .effect(format!(
         "Port {port} loses as little as the others do, {q}."
     ))
@@ -99,10 +116,10 @@ pub(super) fn judge(path: &Path) -> Option<Finding> {
         .rests_on(&[SourceName::Drops])
         .steps(evidence(&losses, min_rtt_us, ""))
         .steps([say!(
-            "Connections to other ports over the same path lost {others_lost} of {others_sent}: no bad link, and no \
+            "Connections to other ports over the same path retransmitted {others_lost} of {others_sent}: no bad link, and no \
              queue that is full, tells ports apart.",
-            others_lost = Quantity::count(others.lost),
-            others_sent = Quantity::of(others.segments, "segment")
+            others_lost = Quantity::count(others.0),
+            others_sent = Quantity::of(others.1, "segment")
         )])
         .checks(path.counted_again())
         .advise([find]);
