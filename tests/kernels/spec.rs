@@ -100,17 +100,22 @@ impl Matrix {
         ];
         for (i, scenario) in self.scenario.iter().enumerate() {
             let name = &scenario.name;
-            let run = format!("step scenario-{i} tcpwhy lab run {name} --json {RECORD}");
-            if i > 0 {
-                // Its recording is explained there and then; more of them do not fit the guest's memory.
-                lines.push(run);
-                continue;
-            }
-            // The first is explained again, in the guest and on this host.
-            lines.push(format!("{run} --keep /tmp/keep"));
             let kept = format!("/tmp/keep/{name}-1.tcpwhy");
-            lines.push(format!("step explain tcpwhy explain {kept} --json"));
-            lines.push(format!("cp -r {kept} /out/kept.tcpwhy"));
+            lines.push(format!(
+                "step scenario-{i} tcpwhy lab run {name} --json {RECORD} --keep /tmp/keep"
+            ));
+            // The first is explained again, in the guest and on this host; of the others those that went wrong can
+            // be looked at. All of them do not fit the guest's memory.
+            lines.push(match i {
+                0 => format!(
+                    "step explain tcpwhy explain {kept} --json\ncp -r {kept} /out/kept.tcpwhy"
+                ),
+                _ => format!(
+                    "grep -q '\"cause\":\"{}\"' /out/scenario-{i}.out || cp -r {kept} /out/{name}.tcpwhy",
+                    scenario.finding
+                ),
+            });
+            lines.push("rm -rf /tmp/keep".into());
         }
         let parts = optional_parts();
         if !parts.is_empty() {

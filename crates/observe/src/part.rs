@@ -228,7 +228,7 @@ impl Part {
                 };
                 let table = writer.table()?;
                 Worker::start("packets", move |c| {
-                    packets::watch(&options, table, &health, &c)
+                    packets::watch(&options, allowance, table, &health, &c)
                 })
             }
             // Both rest on the same tracepoints.
@@ -246,7 +246,7 @@ impl Part {
                 };
                 let writer = writer.clone();
                 Worker::start("tasks", move |c| {
-                    tasks::watch(&options, &writer, stacks, &health, &c)
+                    tasks::watch(&options, allowance, &writer, stacks, &health, &c)
                 })
             }
             Part::Requests => {
@@ -268,7 +268,7 @@ impl Part {
                 };
                 let writer = writer.clone();
                 Worker::start("heartbeats", move |c| {
-                    heartbeats::watch(&options, &writer, &health, &c)
+                    heartbeats::watch(&options, allowance, &writer, &health, &c)
                 })
             }
             Part::Profile => {

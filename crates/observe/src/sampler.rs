@@ -212,33 +212,44 @@ impl<'a, 'o> Sampler<'a, 'o> {
         let mut namespaces = netns::find();
         let wanted = &self.options.netns;
         namespaces.retain(|inode, _| wanted.is_empty() || wanted.contains(inode));
-        self.walks
-            .begin(since.saturating_duration_since(self.round_began));
+        let whole = last || self.rounds == 0;
+        let after = since.saturating_duration_since(self.round_began);
+        self.walks.begin(after, whole);
         self.round_began = since;
         for found in namespaces.values() {
-            new_listener |= self.namespace(found, last)?;
+            self.namespace(found, last)?;
         }
-        // All have been asked whether something moved: those where it did go first.
-        let mut due: Vec<(bool, Instant, &Found)> = Vec::new();
+        // All have been asked whether something moved: after those that were never walked, those where it did go first.
+        let mut due: Vec<(bool, bool, Option<Instant>, &Found)> = Vec::new();
         for found in namespaces.values() {
             let seen = self.seen.get(&found.namespace.inode);
-            let Some(Seen {
-                due: true,
-                moved,
-                walked: Some(walked),
-                ..
-            }) = seen
-            else {
+            let Some(seen) = seen.filter(|seen| seen.due) else {
                 continue;
             };
-            self.walks.wants(walked.cpu);
-            due.push((!moved, walked.at, found));
+            let walked = seen.walked.as_ref();
+            self.walks.wants(walked.map_or(Duration::ZERO, |w| w.cpu));
+            due.push((walked.is_some(), !seen.moved, walked.map(|w| w.at), found));
         }
-        due.sort_by_key(|(still, at, _)| (*still, *at));
-        for (still, at, found) in due {
-            if self.walks.allow(at.elapsed(), !still) {
+        due.sort_by_key(|(walked, still, at, _)| (*walked, *still, *at));
+        let mut left_out = 0;
+        for (_, still, at, found) in due {
+            if self.walks.allow(at.map(|at| at.elapsed()), !still) {
                 new_listener |= self.walk(found)?;
+            } else {
+                left_out += 1;
             }
+        }
+        if whole && left_out > 0 {
+            let detail = match last {
+                true => {
+                    "network namespaces whose sockets were not walked once more at the end: it took too long"
+                }
+                false => {
+                    "network namespaces whose sockets are walked later: it took too long at the beginning"
+                }
+            };
+            self.health
+                .say(SourceName::Sockets, HealthKind::Partial, left_out, detail)?;
         }
         if let Some(detail) = self.walks.end() {
             self.health
@@ -275,23 +286,19 @@ impl<'a, 'o> Sampler<'a, 'o> {
         self.seal_if_due()
     }
 
-    /// One sample of one namespace, from inside it: all but its sockets, and these where they were never walked
-    /// or no other round follows. Whether there is a listener that was not there before.
-    fn namespace(&mut self, found: &Found, last: bool) -> Result<bool, Error> {
+    /// One sample of one namespace, from inside it: all but its sockets.
+    fn namespace(&mut self, found: &Found, last: bool) -> Result<(), Error> {
         let inode = found.namespace.inode;
         let seen = self.seen.get(&inode);
         let was_seen = seen.is_some();
         // Made while we record: its counters began at zero.
         let young = !was_seen && self.rounds > 0;
-        // One that had no sockets yet is dumped whole, like all in the first round.
-        let jiffies = seen.and_then(|s| Some(s.walked.as_ref()?.jiffies));
         let settled = seen.is_some_and(|s| s.settled);
         let settings_due = last || !settled || self.rounds.is_multiple_of(SETTINGS_EVERY);
-        let (sockets, counters) = (&mut self.sockets, &mut self.counters);
+        let (counters, counter_rows) = (&mut self.counters, &mut self.counter_rows);
         let (settings, setting_rows) = (&mut self.settings, &mut self.setting_rows);
         let (addresses, address_rows) = (&mut self.addresses, &mut self.address_rows);
         let health = self.health;
-        let (socket_rows, counter_rows) = (&mut self.socket_rows, &mut self.counter_rows);
         let file = &mut self.file;
         let visited = self.home.visit(found, || {
             let empty = sockstat::sockets(file) == Some(0);
@@ -302,19 +309,16 @@ impl<'a, 'o> Sampler<'a, 'o> {
                 settings.of_namespace(inode, setting_rows)?;
                 addresses.of_namespace(inode, address_rows, health)?;
             }
-            let jiffies = jiffies.filter(|_| !counted.another);
-            let walks = !empty && (last || jiffies.is_none());
-            let walk = walks.then(|| Walk::over(sockets, jiffies, socket_rows));
-            Ok::<_, Error>((empty, came, counted.another, walk.transpose()?))
+            Ok::<_, Error>((empty, came, counted.another))
         });
-        let (empty, came, another, walk) = match visited {
+        let (empty, came, another) = match visited {
             Ok(result) => result?,
             Err(why) => {
                 self.could_not_be_visited(found, &why)?;
                 if let Some(seen) = self.seen.get_mut(&inode) {
                     seen.due = false;
                 }
-                return Ok(false);
+                return Ok(());
             }
         };
         let new = || Seen {
@@ -331,11 +335,11 @@ impl<'a, 'o> Sampler<'a, 'o> {
         }
         seen.moved |= came;
         seen.settled |= came || !empty;
-        seen.due = !empty && walk.is_none();
-        Ok(walk.is_some_and(|walk| self.walked(inode, walk)))
+        seen.due = !empty;
+        Ok(())
     }
 
-    /// Walks the sockets of a namespace that was walked before. Whether there is a new listener.
+    /// Walks the sockets of a namespace: whole where that was never done. Whether there is a new listener.
     fn walk(&mut self, found: &Found) -> Result<bool, Error> {
         let inode = found.namespace.inode;
         let seen = self.seen.get(&inode);
@@ -356,8 +360,8 @@ impl<'a, 'o> Sampler<'a, 'o> {
         let Some(seen) = self.seen.get_mut(&inode) else {
             return false;
         };
+        self.walks.used(walk.cpu);
         let cpu = seen.walked.as_ref().map_or(Duration::ZERO, |_| walk.cpu);
-        self.walks.used(cpu);
         let new_listener = !walk.listeners.is_subset(&seen.listeners);
         seen.listeners = walk.listeners;
         (seen.moved, seen.due) = (false, false);

@@ -2,15 +2,19 @@
 //!
 //! The kernel has one table for all namespaces, which each walk goes through from end to end: 2.6 ms for
 //! 262,144 buckets, and more for what is in them. A namespace without sockets is not walked; when there are
-//! more walks than the budget allows, those where something moved go first.
+//! more walks than the budget allows, those where something moved go first. The first round and the last are
+//! over everything, whatever it costs, but no longer than somebody waits for a recorder to begin or to stop.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::pace::Allowance;
 
 /// A namespace where nothing moved is walked this often, whatever the others need: it may have begun to
 /// listen, or its application to read.
 const AT_LEAST_EVERY: Duration = Duration::from_secs(60);
+/// A round over everything begins no walk after so long: until the first has ended nothing is ready, and the last one
+/// holds up who told the recorder to stop.
+const WHOLE: Duration = Duration::from_secs(10);
 
 /// The budget, round by round.
 pub struct Walks {
@@ -18,7 +22,9 @@ pub struct Walks {
     wanted: Duration,
     /// Walks may use one part in so many of a CPU.
     most: u32,
-    /// What is left of it in this round; below zero it is owed.
+    /// Until when a round over everything may begin walks; none in all other rounds.
+    until: Option<Instant>,
+    /// What is left of the budget in this round; below zero it is owed.
     left_ns: i64,
     /// What it would take to walk all that have sockets, this round, and how many they are.
     needed: Duration,
@@ -35,6 +41,7 @@ impl Walks {
         Walks {
             wanted,
             most,
+            until: None,
             left_ns: 0,
             needed: Duration::ZERO,
             namespaces: 0,
@@ -43,17 +50,22 @@ impl Walks {
     }
 
     /// A round begins, so long after the last one. What was not used then is not kept.
-    pub fn begin(&mut self, after: Duration) {
+    pub fn begin(&mut self, after: Duration, whole: bool) {
+        self.until = whole.then(|| Instant::now() + WHOLE);
         self.left_ns = self.left_ns.min(0) + nanos(after / self.most);
         self.needed = Duration::ZERO;
         self.namespaces = 0;
     }
 
-    /// Whether a namespace with sockets shall be walked that was walked so long ago, and in which something
+    /// Whether a namespace with sockets shall be walked that was walked so long ago, if ever, and in which something
     /// `moved` since or did not.
-    pub fn allow(&self, ago: Duration, moved: bool) -> bool {
+    pub fn allow(&self, ago: Option<Duration>, moved: bool) -> bool {
+        if let Some(until) = self.until {
+            return Instant::now() < until;
+        }
         let scarce = self.every > self.wanted;
-        self.left_ns > 0 && (moved || !scarce || ago >= AT_LEAST_EVERY)
+        let long_ago = ago.is_none_or(|ago| ago >= AT_LEAST_EVERY);
+        self.left_ns > 0 && (moved || !scarce || long_ago)
     }
 
     /// There is a namespace with sockets; its last walk used so much CPU time.
@@ -64,7 +76,9 @@ impl Walks {
 
     /// A walk used so much.
     pub fn used(&mut self, cpu: Duration) {
-        self.left_ns -= nanos(cpu);
+        if self.until.is_none() {
+            self.left_ns -= nanos(cpu);
+        }
     }
 
     /// The round has ended. Says so when the walks of a namespace come much later than they did.
@@ -104,12 +118,12 @@ mod tests {
         let mut times = vec![0; moving + still];
         let mut said = Vec::new();
         for round in 1..=rounds {
-            walks.begin(SECOND);
+            walks.begin(SECOND, false);
             let mut order: Vec<usize> = (0..moving + still).collect();
             order.sort_by_key(|n| (*n >= moving, last[*n]));
             for (turn, n) in order.into_iter().enumerate() {
                 walks.wants(WALK);
-                if walks.allow(SECOND * (round - last[n].0), n < moving) {
+                if walks.allow(Some(SECOND * (round - last[n].0)), n < moving) {
                     walks.used(WALK);
                     last[n] = (round, turn);
                     times[n] += 1;
@@ -144,5 +158,22 @@ mod tests {
         let (times, _) = walked(3, 100, 300);
         assert!(times[..3].iter().all(|n| *n >= 250), "{:?}", &times[..3]);
         assert!(times[3..].iter().all(|n| (2..=8).contains(n)), "{times:?}");
+    }
+
+    #[test]
+    fn a_round_over_everything_owes_nothing_and_ends() {
+        let mut walks = Walks::new(SECOND, Allowance::of(None));
+        walks.begin(Duration::ZERO, true);
+        walks.wants(Duration::ZERO);
+        assert!(walks.allow(None, false));
+        walks.used(100 * SECOND);
+        assert!(walks.allow(None, false), "whatever it costs");
+        walks.until = walks.until.and_then(|until| until.checked_sub(WHOLE));
+        assert!(!walks.allow(None, true), "but not for ever");
+        assert_eq!(walks.end(), None);
+        walks.begin(SECOND, false);
+        assert!(walks.allow(None, false), "nothing is owed");
+        walks.used(SECOND);
+        assert!(!walks.allow(None, true), "one that is new has its turn");
     }
 }

@@ -162,6 +162,8 @@ impl Group {
 pub struct Row {
     /// So many faults.
     pub planted: u64,
+    /// Those of them that cannot be told from where they were recorded.
+    pub untold: u64,
     /// Named rightly.
     pub named: u64,
     /// Nothing was said there.
@@ -486,6 +488,10 @@ fn confusion(seen: &[&Sitting]) -> BTreeMap<String, Row> {
         for fault in sitting.faults.iter().filter(|f| f.significance() >= 1.0) {
             let row = rows.entry(fault.cause.clone()).or_default();
             row.planted += 1;
+            if fault.right.is_empty() {
+                row.untold += 1;
+                continue;
+            }
             let mut there = counted(sitting).filter(|f| f.part == Some(fault.part));
             match (is_found(sitting, fault), there.next()) {
                 (true, _) => row.named += 1,

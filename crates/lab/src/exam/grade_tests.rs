@@ -85,6 +85,15 @@ fn a_fault_is_found_by_a_right_cause_in_its_own_nodes() {
 }
 
 #[test]
+fn what_cannot_be_told_from_there_is_not_counted_as_silence() {
+    let mut untold = fault(0, "cpu-saturated", 9.0, 5.0);
+    untold.right = Vec::new();
+    let grade = Grade::of(&[sitting(1, vec![untold], vec![])]);
+    let row = &grade.confusion["cpu-saturated"];
+    assert_eq!((row.planted, row.untold, row.silent), (1, 1, 0));
+}
+
+#[test]
 fn what_nobody_notices_is_not_to_be_found() {
     let faint = |findings| sitting(1, vec![fault(0, "path-loss", 0.1, 0.2)], findings);
     let grade = Grade::of(&[faint(vec![]), faint(vec![found(0, "path-loss", "low")])]);

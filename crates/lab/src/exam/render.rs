@@ -284,7 +284,8 @@ fn write_confusion(page: &mut String, grade: &Grade) -> fmt::Result {
     writeln!(
         page,
         "\n## What was said where a user notices\n\n\
-         | planted | faults | named | nothing said | something else said |\n|---|---|---|---|---|"
+         | planted | faults | cannot be told from where they were recorded | of the others named | nothing said | \
+         something else said |\n|---|---|---|---|---|---|"
     )?;
     for (cause, row) in &grade.confusion {
         let others: Vec<String> = row
@@ -294,8 +295,9 @@ fn write_confusion(page: &mut String, grade: &Grade) -> fmt::Result {
             .collect();
         writeln!(
             page,
-            "| `{cause}` | {} | {} | {} | {} |",
+            "| `{cause}` | {} | {} | {} | {} | {} |",
             row.planted,
+            row.untold,
             row.named,
             row.silent,
             others.join(", ")

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::mem::MaybeUninit;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use recording::{HealthKind, Namespace, SourceName, Writer, monotonic_ns};
 
@@ -12,7 +12,7 @@ use super::walk::{MOST_DESTINATIONS, Walk};
 use crate::error::Error;
 use crate::filter::Filter;
 use crate::health::HealthLog;
-use crate::netns::{self, Home};
+use crate::netns::{self, Found, Home};
 use crate::pace::{Allowance, Pace};
 use crate::worker::{Control, Report};
 
@@ -21,6 +21,9 @@ const EVERY: Duration = Duration::from_secs(5);
 /// A round may use one part in so many of a CPU: it visits every socket, and 80,000 in TIME_WAIT took
 /// 60 ms. What it counts is wanted at the beginning and the end; between them it can be rare.
 const MOST: u32 = 250;
+/// A round begins no other namespace after so long: the first one holds up who waits for the recorder to begin, the last
+/// one who waits for its end.
+const ROUND: Duration = Duration::from_secs(10);
 /// Slabs are read every so many rounds: the kernel locks each cache's lists for it.
 const SLABS_EVERY: u64 = 6;
 
@@ -43,6 +46,7 @@ pub fn take_census(
         })?,
         counts: Counts::new(walk, writer.table()?, writer.table()?),
         uncounted: 0,
+        counted: BTreeMap::new(),
         seen: BTreeMap::new(),
         told: HashSet::new(),
         slabs_told: false,
@@ -76,6 +80,8 @@ struct Census<'a, 'o> {
     counts: Counts<'o>,
     /// Sockets whose ports were not counted, over all rounds.
     uncounted: u64,
+    /// When each namespace was counted last.
+    counted: BTreeMap<u32, Instant>,
     seen: BTreeMap<u32, Namespace>,
     /// Namespaces that could not be visited, told once each.
     told: HashSet<u32>,
@@ -87,10 +93,19 @@ impl Census<'_, '_> {
     fn round(&mut self, with_slabs: bool) -> Result<(), Error> {
         self.counts.time_ns = monotonic_ns();
         let wanted = &self.filter.netns;
-        for (inode, found) in netns::find() {
-            if !wanted.is_empty() && !wanted.contains(&inode) {
+        let mut found = netns::find();
+        found.retain(|inode, _| wanted.is_empty() || wanted.contains(inode));
+        self.counted.retain(|inode, _| found.contains_key(inode));
+        // Those that were left out last time go first.
+        let mut found: Vec<(u32, Found)> = found.into_iter().collect();
+        found.sort_by_key(|(inode, _)| self.counted.get(inode).copied());
+        let (began, mut left_out) = (Instant::now(), 0);
+        for (inode, found) in found {
+            if began.elapsed() >= ROUND {
+                left_out += 1;
                 continue;
             }
+            self.counted.insert(inode, Instant::now());
             let counts = &mut self.counts;
             match self.home.visit(&found, || counts.of_namespace(inode)) {
                 Ok(uncounted) => {
@@ -114,7 +129,13 @@ impl Census<'_, '_> {
                 }
             }
         }
-        self.counts.of_host(wanted.is_empty(), with_slabs)?;
+        if left_out > 0 {
+            let detail = "network namespaces whose ports and tables are counted in a later round: it took too long";
+            self.health
+                .say(SourceName::Tables, HealthKind::Partial, left_out, detail)?;
+        }
+        let all = wanted.is_empty() && left_out == 0;
+        self.counts.of_host(all, with_slabs)?;
         if let Some(detail) = self.counts.dear_slabs().filter(|_| !self.slabs_told) {
             self.slabs_told = true;
             self.health

@@ -8,11 +8,14 @@ use libbpf_rs::OpenObject;
 use recording::Text;
 
 use crate::holders::{Holders, Of};
+use crate::pace::{Allowance, Pace};
 
 /// To look takes every open file of the host: no more often than this.
 const EVERY: Duration = Duration::from_secs(5);
+/// It may use one part in so many of a CPU.
+const MOST: u32 = 100;
 /// Sockets that are remembered.
-const MOST: usize = 1 << 16;
+const SOCKETS: usize = 1 << 16;
 
 /// What is known of who holds what.
 pub struct HeldBy<'o> {
@@ -21,15 +24,17 @@ pub struct HeldBy<'o> {
     /// Process and its name, by inode of the socket, when last looked.
     known: HashMap<u64, (u32, Text)>,
     looked: Option<Instant>,
+    pace: Pace,
 }
 
 impl<'o> HeldBy<'o> {
     /// Knows nothing yet.
-    pub fn new(object: &'o mut MaybeUninit<OpenObject>) -> HeldBy<'o> {
+    pub fn new(object: &'o mut MaybeUninit<OpenObject>, allowance: Allowance) -> HeldBy<'o> {
         HeldBy {
             holders: Holders::load(object, Of::All).ok(),
             known: HashMap::new(),
             looked: None,
+            pace: Pace::new(EVERY, MOST, allowance),
         }
     }
 
@@ -38,20 +43,24 @@ impl<'o> HeldBy<'o> {
         let Some(holders) = &self.holders else {
             return;
         };
-        let lately = self.looked.is_some_and(|at| at.elapsed() < EVERY);
+        let every = self.pace.interval;
+        let lately = self.looked.is_some_and(|at| at.elapsed() < every);
         if lately || inodes.all(|inode| self.known.contains_key(&inode)) {
             return;
         }
         self.looked = Some(Instant::now());
+        self.pace.begin();
         let known = &mut self.known;
         known.clear();
         // Of several, the first told: the parent of a server's workers has the least pid. What fails here is
         // a name that is missing.
         let _ = holders.each(|inode, pid, comm| {
-            if known.len() < MOST {
+            if known.len() < SOCKETS {
                 known.entry(inode).or_insert((pid, comm));
             }
         });
+        // Names that are missing say it.
+        self.pace.end();
     }
 
     /// Who holds it.

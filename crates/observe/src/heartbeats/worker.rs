@@ -12,6 +12,7 @@ use super::holder::HeldBy;
 use crate::error::Error;
 use crate::health::HealthLog;
 use crate::netns;
+use crate::pace::Allowance;
 use crate::ring::{DRAIN_EVERY, LOOK_FOR_LOSSES_EVERY, drain};
 use crate::space;
 use crate::wire::tw_gap;
@@ -23,6 +24,7 @@ const IPPROTO_TCP: u8 = 6;
 /// Watches until told to stop; ready once attached.
 pub fn watch(
     options: &HeartbeatOptions,
+    allowance: Allowance,
     writer: &Writer,
     health: &HealthLog,
     control: &Control,
@@ -42,7 +44,7 @@ pub fn watch(
     let mut rows = Rows {
         gap: writer.table()?,
         heartbeat: writer.table()?,
-        held_by: HeldBy::new(&mut holders),
+        held_by: HeldBy::new(&mut holders, allowance),
         regular: 0,
     };
     let come = RefCell::new(Vec::new());

@@ -16,23 +16,28 @@ use super::tap::Tap;
 use super::taps::Taps;
 use crate::error::Error;
 use crate::health::HealthLog;
+use crate::pace::{Allowance, Pace};
 use crate::rights;
 use crate::ring::{Count, DRAIN_EVERY, LOOK_FOR_LOSSES_EVERY, RING_FULL, drain, ring};
 use crate::wire::packets::PacketsSkel;
 use crate::wire::{tw_packet, tw_packet_loss};
 use crate::worker::{Control, Report};
 
+/// To look for namespaces takes every process of the host: it may use one part in so many of a CPU.
+const MOST: u32 = 50;
+
 /// Watches until told to stop; ready once every namespace is watched. A kernel that cannot do it
 /// gets a verdict.
 pub fn watch(
     options: &PacketOptions,
+    allowance: Allowance,
     table: TableWriter<Packet>,
     health: &HealthLog,
     control: &Control,
 ) -> Result<Report, Error> {
     let mut object = MaybeUninit::uninit();
     match try_load(&mut object, options)? {
-        Ok(skel) => run(options, &skel, table, health, control),
+        Ok(skel) => run(options, allowance, &skel, table, health, control),
         Err(sources) => control.idle(sources),
     }
 }
@@ -68,6 +73,7 @@ pub fn checkup(options: &PacketOptions) -> Result<Vec<Source>, Error> {
 
 fn run(
     options: &PacketOptions,
+    allowance: Allowance,
     skel: &PacketsSkel,
     table: TableWriter<Packet>,
     health: &HealthLog,
@@ -93,16 +99,23 @@ fn run(
         }
     })?;
     let (mut full, mut unreadable) = (Count::default(), Count::default());
+    let mut pace = Pace::new(DRAIN_EVERY, MOST, allowance);
     let mut looked = Instant::now();
     let mut counted = Instant::now();
     loop {
         let stopping = control.stopping(DRAIN_EVERY);
+        let may_look = looked.elapsed() >= pace.interval;
         if stopping {
             // Close first, then drain: what was seen before the end is not lost.
             taps.close();
-        } else if looked.elapsed() >= options.interval || !taps.all_there() {
+        } else if may_look && (looked.elapsed() >= options.interval || !taps.all_there()) {
             looked = Instant::now();
+            pace.begin();
             taps.look(health)?;
+            if let Some(detail) = pace.end().filter(|_| pace.interval > options.interval) {
+                let detail = format!("a look for network namespaces {detail}");
+                health.say(SourceName::Packets, HealthKind::Slowed, 0, detail)?;
+            }
         }
         drain(&ring)?;
         let (table, failed) = &mut *sink.borrow_mut();

@@ -263,11 +263,18 @@ impl<'o> Requests<'o> {
         }
     }
 
+    /// Takes a service out of the map, and hands out what it has come to; `None` where the kernel cannot do both at
+    /// once (before Linux 5.14), and leaves it.
+    pub fn retire(&self, service: &Key) -> Option<(tw_service, tw_requests)> {
+        let key = bytes(service);
+        let value = self.skel.maps.services.lookup_and_delete(&key).ok()??;
+        Some((read(&key)?, read(&value)?))
+    }
+
     /// From now on of the exchanges of a service one in so many is counted.
-    pub fn share(&self, (addr, netns, port, role): &Key, one_in: u32) -> Result<(), Error> {
+    pub fn share(&self, service: &Key, one_in: u32) -> Result<(), Error> {
         let shares = &self.skel.maps.shares;
-        let (netns, port) = (netns.to_ne_bytes(), port.to_ne_bytes());
-        let key = [&addr[..], &netns, &port, &[*role, 0]].concat();
+        let key = bytes(service);
         let told = match one_in {
             1 => shares.delete(&key),
             _ => shares.update(&key, &one_in.to_ne_bytes(), MapFlags::ANY),
@@ -313,6 +320,12 @@ impl<'o> Requests<'o> {
     pub fn source(&self) -> Source {
         source(Verdict::Attached).with_lost(self.lost)
     }
+}
+
+/// As the kernel's maps have it.
+fn bytes((addr, netns, port, role): &Key) -> Vec<u8> {
+    let (netns, port) = (netns.to_ne_bytes(), port.to_ne_bytes());
+    [&addr[..], &netns, &port, &[*role, 0]].concat()
 }
 
 /// The programs for this kernel; the error says what it lacks.

@@ -21,8 +21,29 @@ pub struct Rows {
     request: TableWriter<Request>,
     time: TableWriter<RequestTime>,
     exchange: TableWriter<Exchange>,
-    before: BTreeMap<Key, tw_requests>,
+    before: BTreeMap<Key, Before>,
     failed: Option<recording::Error>,
+}
+
+/// What a service had come to, and when it last had something to tell.
+#[derive(Default)]
+struct Before {
+    sums: tw_requests,
+    news_ns: u64,
+}
+
+/// With so many services the kernel's map is half full, and those at rest make room.
+const CROWDED: usize = 1 << 11;
+/// A service is at rest that had nothing to tell for so long.
+const AT_REST_NS: u64 = 60_000_000_000;
+
+fn at_rest(known: &BTreeMap<Key, Before>, time_ns: u64) -> Vec<Key> {
+    if known.len() < CROWDED {
+        return Vec::new();
+    }
+    let at_rest = |b: &Before| time_ns.saturating_sub(b.news_ns) > AT_REST_NS;
+    let services = known.iter().filter(|(_, before)| at_rest(before));
+    services.map(|(service, _)| *service).collect()
 }
 
 /// A service, in an order.
@@ -76,7 +97,8 @@ impl Rows {
         open: Option<&Open>,
         one_in: u32,
     ) -> Result<u64, Error> {
-        let before = self.before.insert(key(at), *now).unwrap_or_default();
+        let known = self.before.entry(key(at)).or_default();
+        let before = std::mem::replace(&mut known.sums, *now);
         let waiting = open.map(|open| open.0.get(&key(at)).map_or(0, |(n, _)| *n));
         let rise = |of: fn(&tw_requests) -> u64| of(now).wrapping_sub(of(&before));
         let part = |part: tw_part| {
@@ -120,6 +142,7 @@ impl Rows {
         if happened == [0; 5] {
             return Ok(0);
         }
+        known.news_ns = time_ns;
         let exchanges = row.exchanges;
         self.request.push(row)?;
         for (what, now, before) in [
@@ -145,6 +168,16 @@ impl Rows {
             }
         }
         Ok(exchanges)
+    }
+
+    /// Services that are at rest, where there are so many that others might find no room.
+    pub fn at_rest(&self, time_ns: u64) -> Vec<Key> {
+        at_rest(&self.before, time_ns)
+    }
+
+    /// The kernel counts this service from zero again, should it come back.
+    pub fn forget(&mut self, service: &Key) {
+        self.before.remove(service);
     }
 
     /// Seals what is there.
@@ -242,5 +275,23 @@ mod tests {
         assert_eq!(tw_requests::default().response.len(), BUCKETS);
         let last = bound(BUCKETS - 1);
         assert!((60_000_000_000..130_000_000_000).contains(&last), "{last}");
+    }
+
+    #[test]
+    fn services_at_rest_make_room_where_there_are_many() {
+        let second = 1_000_000_000;
+        let service = |n| ([0; 16], n, 80, 0);
+        let told = |news_ns| Before {
+            news_ns,
+            ..Before::default()
+        };
+        let mut known: BTreeMap<Key, Before> = [(service(0), told(second))].into();
+        assert!(at_rest(&known, 1_000 * second).is_empty(), "there is room");
+        let others = (1..CROWDED as u32).map(|n| (service(n), told(100 * second)));
+        known.extend(others);
+        assert_eq!(at_rest(&known, 100 * second), [service(0)]);
+        known.insert(service(0), told(102 * second));
+        assert!(at_rest(&known, 102 * second).is_empty());
+        assert_eq!(at_rest(&known, 163 * second).len(), CROWDED);
     }
 }

@@ -89,6 +89,16 @@ pub fn watch(
                 per_second.push((key(at), exchanges as f64 / seconds));
                 Ok(())
             })?;
+            let at_rest = rows.borrow().at_rest(time_ns);
+            for service in at_rest {
+                let Some((at, sums)) = requests.retire(&service) else {
+                    break;
+                };
+                let mut rows = rows.borrow_mut();
+                let stands_for = shares.of(&service).max(one_new_in);
+                rows.service(time_ns, &at, &sums, None, stands_for)?;
+                rows.forget(&service);
+            }
             if stopping {
                 let open = open.unwrap_or_default();
                 open.oldest().for_each(|x| rows.borrow_mut().exchange(x));

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use recording::{Writer, monotonic_ns};
+use recording::{HealthKind, SourceName, Writer, monotonic_ns};
 
 use super::driver::{Losses, TaskOptions, Tasks};
 use super::epolls::Epolls;
@@ -14,6 +14,7 @@ use super::waits::Waits;
 use crate::error::Error;
 use crate::health::HealthLog;
 use crate::kernel::{KernelBtf, Names};
+use crate::pace::{Allowance, Pace};
 use crate::ring::{DRAIN_EVERY, LOOK_FOR_LOSSES_EVERY, drain};
 use crate::stacks::Stacks;
 use crate::wire::{read, tw_task_kind, tw_thread};
@@ -21,6 +22,9 @@ use crate::worker::{Control, Report};
 
 /// Threads that stay asleep have a row only every so many intervals.
 const ALL_EVERY: u64 = 10;
+
+/// To look at all threads may use one part in so many of a CPU: hosts have tens of thousands.
+const MOST: u32 = 50;
 
 /// Who follows waits wants to know soon what was waited on; each set is read less often.
 const EPOLLS_EVERY: Duration = Duration::from_secs(1);
@@ -31,6 +35,7 @@ const LAST_TRIES: u32 = 20;
 /// Watches until told to stop; ready once attached.
 pub fn watch(
     options: &TaskOptions,
+    allowance: Allowance,
     writer: &Writer,
     stacks: Stacks,
     health: &HealthLog,
@@ -70,11 +75,13 @@ pub fn watch(
     let (mut looked, mut round) = (Instant::now(), Instant::now());
     let mut epolls_read = Instant::now();
     let (mut rounds, mut last_round) = (0u64, 0);
+    let mut pace = Pace::new(options.interval, MOST, allowance);
     loop {
         let stopping = control.stopping(DRAIN_EVERY.min(options.interval));
         consume()?;
-        if options.threads && (stopping || round.elapsed() >= options.interval) {
+        if options.threads && (stopping || round.elapsed() >= pace.interval) {
             round = Instant::now();
+            pace.begin();
             let began = monotonic_ns();
             let all = stopping || rounds % ALL_EVERY == 0;
             let mut rows = rows.borrow_mut();
@@ -91,6 +98,10 @@ pub fn watch(
                 threads.forget_before(began);
             }
             (last_round, rounds) = (began, rounds + 1);
+            if let Some(detail) = pace.end() {
+                let detail = format!("a look at all threads {detail}");
+                health.say(SourceName::Threads, HealthKind::Slowed, 0, detail)?;
+            }
         }
         if stopping || epolls_read.elapsed() >= options.interval.min(EPOLLS_EVERY) {
             epolls_read = Instant::now();
