@@ -48,6 +48,9 @@ impl Kernel {
 pub struct Scenario {
     pub name: String,
     pub finding: String,
+    /// Values of its file that are others, as `lab run --set` takes them.
+    #[serde(default)]
+    pub set: Vec<String>,
 }
 
 /// A kernel, by the Debian suite that has it.
@@ -101,8 +104,9 @@ impl Matrix {
         for (i, scenario) in self.scenario.iter().enumerate() {
             let name = &scenario.name;
             let kept = format!("/tmp/keep/{name}-1.tcpwhy");
+            let set: String = scenario.set.iter().map(|s| format!(" --set {s}")).collect();
             lines.push(format!(
-                "step scenario-{i} tcpwhy lab run {name} --json {RECORD} --keep /tmp/keep"
+                "step scenario-{i} tcpwhy lab run {name} --json {RECORD} --keep /tmp/keep{set}"
             ));
             // The first is explained again, in the guest and on this host; of the others those that went wrong can
             // be looked at. All of them do not fit the guest's memory.

@@ -265,8 +265,9 @@ impl Resets {
         self.origins.contains(&at)
     }
 
-    /// Whether this host refused what came for this end when it was gone: its SYN was answered, and late.
-    pub fn was_answered_late(&self, conn: &Conn) -> bool {
+    /// Whether this host sent a reset in the name of this end itself. Of one that was gone: its SYN was answered, and
+    /// late.
+    pub fn was_sent_by(&self, conn: &Conn) -> bool {
         self.senders.contains(&(conn.local, conn.remote))
     }
 

@@ -26,6 +26,8 @@ const OF_PATHS: &[(Id, &str)] = &[
     (Id::PEER_GONE, "have fallen silent"),
     (Id::PATH_OUTAGE, "were cut off for a while"),
 ];
+/// Causes of those who read at the other end of a path: each for itself, whatever the paths share.
+const OF_READERS: &[Id] = &[Id::ZERO_WINDOW, Id::RECEIVE_BUFFER_SMALL];
 /// What paths share is at fault when more than this share of them is in trouble: were it well, so would most be.
 const MOST: f64 = 0.5;
 /// With clients at so many addresses, of which most are well, a server serves the internet, lines of all kinds.
@@ -38,9 +40,11 @@ const OWN_LINE: &str =
 
 /// Findings of one cause, the most time lost first, told of what their paths share.
 pub(crate) fn concentrated(story: &Story, cause: Id, found: Vec<Finding>) -> Vec<Finding> {
-    let Some((_, do_what)) = OF_PATHS.iter().find(|(id, _)| *id == cause) else {
+    let do_what = OF_PATHS.iter().find(|(id, _)| *id == cause);
+    let do_what = do_what.map(|(_, do_what)| *do_what);
+    if do_what.is_none() && !OF_READERS.contains(&cause) {
         return found;
-    };
+    }
     let mut told = Vec::new();
     let mut of_netns: BTreeMap<u32, Vec<Troubled>> = BTreeMap::new();
     for finding in found {
@@ -50,7 +54,11 @@ pub(crate) fn concentrated(story: &Story, cause: Id, found: Vec<Finding>) -> Vec
         }
     }
     for (netns, troubled) in of_netns {
-        told.extend(Paths::of(story, netns).told(troubled, do_what));
+        let paths = Paths::of(story, netns);
+        match do_what {
+            Some(do_what) => told.extend(paths.told(troubled, do_what)),
+            None => told.extend(troubled.into_iter().map(|one| paths.alone(one))),
+        }
     }
     told
 }
@@ -59,6 +67,8 @@ pub(crate) fn concentrated(story: &Story, cause: Id, found: Vec<Finding>) -> Vec
 struct Troubled {
     netns: u32,
     to: Addr,
+    /// It is a client's, that of a listener here.
+    is_client: bool,
     finding: Finding,
 }
 
@@ -68,7 +78,7 @@ impl Troubled {
         let conns = ids(&finding).into_iter();
         let conns: Vec<&Conn> = conns.filter_map(|id| story.conn(id)).collect();
         // A reader that is seen is an application, and no path.
-        let is_application = finding.cause == Id::SLOW_READER
+        let is_application = [Id::SLOW_READER, Id::ZERO_WINDOW].contains(&finding.cause)
             && (conns.is_empty() || conns.iter().any(|c| c.peer.is_some()))
             || matches!(finding.place, Some(Place::Receivers(_)));
         let to: BTreeSet<(u32, Addr)> = match conns.is_empty() {
@@ -83,6 +93,9 @@ impl Troubled {
             (1, Some((netns, to))) if !is_application => Ok(Troubled {
                 netns: *netns,
                 to: *to,
+                is_client: conns
+                    .iter()
+                    .any(|c| account::service(story, c).1 == Role::Server),
                 finding,
             }),
             _ => Err(Box::new(finding)),
@@ -156,10 +169,13 @@ impl Paths {
     /// One that shares its trouble with none: of many clients on the internet it is a note.
     fn alone(&self, troubled: Troubled) -> Finding {
         let Troubled {
-            to, mut finding, ..
+            to,
+            is_client,
+            mut finding,
+            ..
         } = troubled;
         let clients = self.clients.iter().filter(|c| is_internet(c.ip()));
-        let own = self.clients.contains(&to) && is_internet(to.ip());
+        let own = (is_client || self.clients.contains(&to)) && is_internet(to.ip());
         if own && clients.count() >= MANY_CLIENTS {
             finding.note = finding.note.or(Some(OWN_LINE));
         }

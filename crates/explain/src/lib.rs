@@ -34,6 +34,7 @@ mod modes;
 mod moment;
 mod one_stop;
 mod options;
+mod other_family;
 mod place;
 mod places;
 mod programs;

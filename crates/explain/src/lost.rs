@@ -7,6 +7,8 @@ use analysis::account::{self, State};
 use analysis::{Conn, Endpoint, Outcome, Story};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::other_family::OtherFamily;
+
 /// A request or a connect that failed costs its caller at least this: what retries, retries after it, ns.
 const LEAST_OUTAGE_NS: u64 = 1_000_000_000;
 /// A dropped SYN is retransmitted after this (TCP_TIMEOUT_INIT), ns.
@@ -154,10 +156,19 @@ impl Lost {
 
     /// Connects or requests that failed: each costs its caller the time until its next success there; one
     /// that has stopped trying, until anybody of its namespace succeeds there; or until the end of the
-    /// recording. Overlaps count once.
+    /// recording. One that the other family of addresses made good cost the time until then. Of who asked from elsewhere and did not come again no more is known than that it failed. Overlaps
+    /// count once.
     pub fn outages<'a>(story: &Story, conns: impl IntoIterator<Item = &'a Conn>) -> Lost {
+        let conns: Vec<&Conn> = conns.into_iter().collect();
+        let other_family = OtherFamily::of(story, conns.iter().copied());
+        let mut lost = Lost::default();
         let mut failed: BTreeMap<Caller, Vec<(u64, &Conn)>> = BTreeMap::new();
         for conn in conns {
+            if let Some(stood) = other_family.stood_ns(conn) {
+                let ns = stood.saturating_sub(conn.start_ns);
+                lost.add(conn, State::Connecting, ns);
+                continue;
+            }
             // An attempt costs from its beginning on, what stood from its end on.
             let from = match conn.established_ns {
                 None => conn.start_ns,
@@ -189,7 +200,6 @@ impl Lost {
                 .get(moments.partition_point(|at| *at <= ns))
                 .copied()
         };
-        let mut lost = Lost::default();
         for (caller, mut failed) in failed {
             failed.sort_unstable_by_key(|(from, conn)| (*from, end(conn)));
             let over = stopped_trying(&failed)
@@ -199,6 +209,7 @@ impl Lost {
             for (from, conn) in failed {
                 let least = from.saturating_add(LEAST_OUTAGE_NS);
                 let next = after(well.get(&caller), from);
+                let over = if conn.asks() { over } else { least };
                 let back = next.unwrap_or(over).max(least);
                 let begins = from.max(until);
                 match back.saturating_sub(begins) {
@@ -337,6 +348,7 @@ pub(crate) fn settle<'a>(claims: impl Iterator<Item = &'a mut Lost>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use analysis::Side;
     use synth::cases;
 
     const S: u64 = 1_000_000_000;
@@ -385,6 +397,40 @@ mod tests {
         (failed[0].start_ns, failed[0].established_ns) = (0, Some(0));
         failed[0].ended_ns = None;
         assert_eq!(seconds(&story, &failed[..1]), 6.0);
+    }
+
+    #[test]
+    fn of_who_asked_from_elsewhere_and_never_came_again_no_outage_is_known() {
+        let mut story = refused();
+        let mut failed = story.conns[0].clone();
+        (failed.side, failed.start_ns) = (Side::Accepted, 10 * S);
+        (failed.established_ns, failed.ended_ns) = (Some(10 * S), Some(11 * S));
+        (story.start_ns, story.end_ns) = (0, 3_600 * S);
+        assert_eq!(seconds(&story, std::slice::from_ref(&failed)), 1.0);
+        let mut well = failed.clone();
+        (well.outcome, well.established_ns) = (Outcome::Closed, Some(14 * S));
+        story.conns = vec![failed.clone(), well];
+        assert_eq!(seconds(&story, &[failed]), 3.0);
+    }
+
+    #[test]
+    fn what_the_other_family_made_good_is_no_outage() {
+        let mut story = refused();
+        let mut failed = story.conns[0].clone();
+        failed.start_ns = 10 * S;
+        failed.ended_ns = Some(10 * S + S / 4);
+        (story.start_ns, story.end_ns) = (0, 3_600 * S);
+        let mut well = failed.clone();
+        let ipv6 = "2001:db8::1".parse::<std::net::Ipv6Addr>().unwrap();
+        well.remote.addr = recording::Addr(ipv6.octets());
+        (well.outcome, well.established_ns) = (Outcome::Closed, Some(10 * S + S / 2));
+        story.conns = vec![failed.clone(), well];
+        assert_eq!(seconds(&story, std::slice::from_ref(&failed)), 0.5);
+        // Another one's success is no help, nor one that began too late.
+        story.conns[1].pid = Some(4_000_000);
+        assert!(seconds(&story, std::slice::from_ref(&failed)) > 3_000.0);
+        (story.conns[1].pid, story.conns[1].start_ns) = (failed.pid, 11 * S);
+        assert!(seconds(&story, &[failed]) > 3_000.0);
     }
 
     #[test]

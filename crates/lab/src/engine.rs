@@ -23,6 +23,8 @@ pub struct RunOptions {
     pub scenario: String,
     /// Repeats a run; another seed varies counts and times a little.
     pub seed: u64,
+    /// Values of its file that are others: `links/0/path/loss=0.05`.
+    pub changes: Vec<String>,
     /// Apply the advice of the first finding, and measure again.
     pub fix: bool,
     /// Keep the recordings in this directory.
@@ -43,6 +45,7 @@ impl RunOptions {
         RunOptions {
             scenario: scenario.into(),
             seed: 1,
+            changes: Vec::new(),
             fix: false,
             keep: None,
             record: Vec::new(),
@@ -120,7 +123,7 @@ pub fn run(options: &RunOptions) -> Result<Outcome, Error> {
 
 /// The same, ended by `stop` instead of signals.
 pub(crate) fn run_until(options: &RunOptions, stop: Stop) -> Result<Outcome, Error> {
-    let scenario = Scenario::load(&options.scenario, options.seed)?;
+    let scenario = Scenario::load_changed(&options.scenario, options.seed, &options.changes)?;
     let programs = options
         .programs
         .clone()

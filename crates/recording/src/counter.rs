@@ -110,6 +110,7 @@ counters! {
     TCP_KEEP_ALIVE = "TcpExt.TCPKeepAlive", "keepalive probes sent", DOC;
     IN_DEST_UNREACHS = "Icmp.InDestUnreachs", "ICMP messages received that something was unreachable, `fragmentation needed` included", "RFC 2011";
     MP_CURR_ESTAB = "MPTcpExt.MPCurrEstab", "MPTCP connections established now", "kernel: net/mptcp/mib.c";
+    IP_IN_RECEIVES = "Ip.InReceives", "packets received, those in error included", "RFC 4293";
     IP_OUT_NO_ROUTES = "Ip.OutNoRoutes", "connect() calls and packets to send for which no route led to their destination", "RFC 4293";
     RTO_ALGORITHM = "Tcp.RtoAlgorithm", "how the RTO is computed; a setting", MIB;
     RTO_MIN = "Tcp.RtoMin", "the least RTO, ms; a setting", MIB;
@@ -126,7 +127,6 @@ pub const OTHERS: &[Definition] = definitions! {
     "in_pcblookup_local.calls", "look-ups in a list of connections by local port", "case E: KTR trace of in_pcb.c";
     "in_pcblookup_local.iterations", "entries that they passed", "case E: KTR trace of in_pcb.c";
     "in_pcblookup_local.expired", "TIME_WAITs that they ended on their way", "case E: KTR trace of in_pcb.c";
-    "Ip.InReceives", "packets received, those in error included", "RFC 4293";
     "Ip.InHdrErrors", "packets dropped for an error in the header: checksum, version, TTL at 0", "RFC 4293";
     "Ip.InAddrErrors", "packets dropped because their destination is none that this host takes", "RFC 4293";
     "Ip.ForwDatagrams", "packets of others that were to be forwarded", "RFC 4293";

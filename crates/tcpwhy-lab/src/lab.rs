@@ -44,6 +44,9 @@ pub struct RunArgs {
     /// Another seed varies counts and timing a little; the truth stays
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Change a value of the scenario's file: --set links/0/path/loss=0.05
+    #[arg(long = "set", value_name = "PLACE=VALUE")]
+    changes: Vec<String>,
     /// Apply the advice inside the namespaces and measure again
     #[arg(long)]
     fix: bool,
@@ -96,6 +99,7 @@ fn list(json: bool, suite: Option<Suite>, out: &mut impl Write) -> Result<ExitCo
 fn scenario(args: RunArgs, out: &mut impl Write) -> Result<ExitCode> {
     let options = lab::RunOptions {
         seed: args.seed,
+        changes: args.changes,
         fix: args.fix,
         keep: args.keep,
         record: args.record.split_whitespace().map(String::from).collect(),

@@ -159,9 +159,10 @@ fn judge(place: &Refusals) -> Option<Finding> {
         true => &[SourceName::ResetsSent],
         false => &[],
     };
-    let probes = probes::why(place);
-    let (title, fix) = match probes {
-        Some(_) => (probes::title(place), probes::fix(place)),
+    let harmless = probes::harmless(place);
+    let why = harmless.as_ref().map(|h| h.why);
+    let (title, fix) = match harmless {
+        Some(h) => (h.title, h.fix),
         None => (title(place, &scope), fix(place)),
     };
     let layer = match place.server() {
@@ -173,7 +174,7 @@ fn judge(place: &Refusals) -> Option<Finding> {
         .placed(place.place())
         .title(title)
         .fix(fix)
-        .noted(probes)
+        .noted(why)
         .affects(impact(place), Lost::outages(place.story, place.clients()));
     let case = match (place.server(), place.told()) {
         (Some(_), _) => case.because(format!(
@@ -193,7 +194,7 @@ fn judge(place: &Refusals) -> Option<Finding> {
         ),
     };
     let case = case
-        .at_most_if(Level::Low, probes.is_some(), probes.unwrap_or_default())
+        .at_most_if(Level::Low, why.is_some(), why.unwrap_or_default())
         .rests_on(told_by)
         .steps(evidence::steps(place))
         .checks(checks(place))

@@ -320,10 +320,8 @@ impl<'a> Waiter<'a> {
     /// What its connections waited for it, in proportion to the share of the time that it wanted a CPU
     /// and had none.
     fn lost(&self) -> Lost {
-        let on_cpu = self.threads().map(Thread::on_cpu_ns);
-        let on_cpu_ns = on_cpu.fold(0, u64::saturating_add);
-        let conns = self.conns.values().copied();
-        runqueue::lost(self.story, conns, self.waited_ns(), on_cpu_ns)
+        let threads: Vec<&Thread> = self.threads().collect();
+        runqueue::lost(self.story, self.conns.values().copied(), &threads)
     }
 
     fn impact(&self) -> Impact {

@@ -368,7 +368,7 @@ fn judge(service: &Saturated) -> Finding {
         }])
         .affects(
             service.impact(),
-            runqueue::lost(story, conns, service.waited_ns(), service.on_cpu_ns()),
+            runqueue::lost(story, conns, &service.threads),
         )
         .because("the scheduler itself told when its threads were runnable and when they ran")
         .rests_on(&[SourceName::Profile])

@@ -105,11 +105,24 @@ fn find(story: &Story) -> Vec<Finding> {
         .collect()
 }
 
+/// When the connect began whose SYNs came before a connection was accepted: the same four numbers come again, minutes
+/// later, where many clients share an address.
+fn connect_of(syns: &[u64], accepted_ns: u64) -> Option<u64> {
+    let came = syns.partition_point(|ns| *ns < accepted_ns);
+    let mut next = accepted_ns;
+    let of_one = syns[..came].iter().rev().copied().take_while(|ns| {
+        let follows = next.saturating_sub(*ns) <= SAME_CONNECT_NS;
+        next = *ns;
+        follows
+    });
+    of_one.last()
+}
+
 impl<'a> HalfOpen<'a> {
     fn all(story: &'a Story) -> Vec<HalfOpen<'a>> {
         let mut all: BTreeMap<Key, HalfOpen> = BTreeMap::new();
         // By both ends, the server's first: when SYNs came.
-        let mut ends: AHashMap<(Endpoint, Endpoint), (u64, u64)> = AHashMap::new();
+        let mut ends: AHashMap<(Endpoint, Endpoint), Vec<u64>> = AHashMap::new();
         for seen in &story.refusals.half_open {
             let key = key(seen.netns, seen.local);
             let place = all.entry(key).or_insert_with(|| HalfOpen {
@@ -124,10 +137,10 @@ impl<'a> HalfOpen<'a> {
                 new: Vec::new(),
             });
             place.met.push(seen);
-            let times = ends.entry((seen.local, seen.remote));
-            let times = times.or_insert((seen.time_ns, seen.time_ns));
-            times.1 = times.1.max(seen.time_ns);
+            let times = ends.entry((seen.local, seen.remote)).or_default();
+            times.push(seen.time_ns);
         }
+        ends.values_mut().for_each(|times| times.sort_unstable());
         for (id, conn) in story.conns.iter().enumerate() {
             let opened = conn.side == Side::Opened;
             let (server, client) = match conn.remote {
@@ -141,8 +154,13 @@ impl<'a> HalfOpen<'a> {
             let accepted = conn.side == Side::Accepted && server == conn.local;
             // The same address may be another server's, in another namespace.
             place.accepted += u64::from(accepted && conn.netns == place.netns);
-            let Some((first, last)) = ends.get(&(server, client)).copied() else {
+            let Some(times) = ends.get_mut(&(server, client)) else {
                 continue;
+            };
+            let (first, last) = match times[..] {
+                [first, .., last] => (first, last),
+                [only] => (only, only),
+                [] => continue,
             };
             let until = conn.established_ns.or(conn.ended_ns);
             let until = until.unwrap_or(conn.start_ns.saturating_add(SAME_CONNECT_NS));
@@ -150,10 +168,12 @@ impl<'a> HalfOpen<'a> {
                 if opened && conn.start_ns <= last && first <= until {
                     place.hit.push((id as ConnId, conn));
                 }
-            } else if conn.start_ns > first {
-                place.new.push((first, conn));
-            } else {
+            } else if conn.start_ns <= first {
                 place.old.push(conn);
+            } else if let Some(since) = connect_of(times, conn.start_ns) {
+                place.new.push((since, conn));
+                // The next one of these ends is another connect's.
+                times.retain(|ns| *ns > conn.start_ns);
             }
         }
         all.into_values().collect()

@@ -32,14 +32,35 @@ pub(crate) const CAUSE: Cause = Cause {
 
 fn find(story: &Story) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for ((netns, name), Traffic { received, sent }) in &interfaces(story) {
-        findings.extend(judge(story, *netns, name, received, true));
-        findings.extend(judge(story, *netns, name, sent, false));
+    let all = interfaces(story);
+    let outside = || all.iter().filter(|((_, name), _)| name.as_str() != "lo");
+    let most = |of: fn(&Traffic) -> u64| outside().map(|(_, t)| of(t)).max().unwrap_or(0);
+    let most = (most(|t| t.received.packets), most(|t| t.sent.packets));
+    for ((netns, name), Traffic { received, sent }) in &all {
+        findings.extend(judge(
+            story,
+            (*netns, name.as_str()),
+            received,
+            true,
+            most.0,
+        ));
+        findings.extend(judge(story, (*netns, name.as_str()), sent, false, most.1));
     }
     findings
 }
 
-fn judge(story: &Story, netns: u32, name: &str, way: &Way, received: bool) -> Option<Finding> {
+/// What TCP misses it misses of what crosses its interfaces: one that carries less than this, of what the busiest one
+/// does, may as well have dropped what nobody wanted.
+const CARRIES: f64 = 0.5;
+
+/// Of one interface, and one direction of it; the busiest one of this host carried `most` packets that way.
+fn judge(
+    story: &Story,
+    (netns, name): (u32, &str),
+    way: &Way,
+    received: bool,
+    most: u64,
+) -> Option<Finding> {
     // What the kernel's own queue dropped counts as the interface's, and has a cause of its own.
     let softnet = if received { by_softnet(story) } else { 0 };
     let lost = way.lost().saturating_sub(softnet);
@@ -71,10 +92,16 @@ fn judge(story: &Story, netns: u32, name: &str, way: &Way, received: bool) -> Op
     let rows = way.rows.iter().copied();
     let host = namespace(&scope.netns);
     let advice = advice(&scope, name, received, damaged, &part);
+    let unwanted = (!is_missed(again, lost, certain)).then_some(
+        "TCP missed next to none of it: packets of other protocols, or such that nobody here wants",
+    );
+    let carries_less = !certain && (way.packets as f64) < CARRIES * most as f64;
+    let elsewhere = carries_less.then_some(
+        "another interface carries more: that TCP missed as many may be its doing, and these packets such that \
+         nobody here wants",
+    );
     let case = Case::new(story, CAUSE, scope)
-        .noted((!is_missed(again, lost, certain)).then_some(
-            "TCP missed next to none of it: packets of other protocols, or such that nobody here wants",
-        ))
+        .noted(unwanted.or(elsewhere))
         .title([
             format!("{name} {verb} {part} {direction}: {packets}."),
             format!("{name} loses {part} of its packets."),

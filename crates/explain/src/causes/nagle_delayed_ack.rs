@@ -222,6 +222,9 @@ fn judge(sender: &Sender, waits: &Waits) -> Finding {
             peers.is_none(),
             "the peer is not on this host: that it delays its ACKs is inferred from the time",
         )
+        .noted(sender.is_one_way().then_some(
+            "nothing answers what is sent: that its pieces come together later keeps nobody waiting here",
+        ))
         .rests_on(&[SourceName::Retransmits])
         .steps(sender.waits_step(waits))
         .steps(sender.late_step())
@@ -238,6 +241,12 @@ impl Sender<'_> {
     /// It listens, and what it holds back are answers.
     fn answers(&self) -> bool {
         self.role == Serves::Server
+    }
+
+    /// Nothing comes back, as to who ships logs.
+    fn is_one_way(&self) -> bool {
+        let mut held = self.held.iter();
+        self.late.is_none() && held.all(|e| e.transfer.received() == 0)
     }
 
     fn delay_us(&self) -> f64 {

@@ -196,6 +196,17 @@ impl Egress<'_> {
         self.to.values().map(|t| t.hit.min(t.conns)).sum()
     }
 
+    /// Senders whose packets were dropped: what leaves by another device, or was spared, lost nothing by it. All of
+    /// them where the addresses of the drops were translated.
+    fn hit(&self) -> Vec<End<'_>> {
+        let is_hit = |e: &&End| self.to.contains_key(&e.conn.remote);
+        let hit: Vec<End> = self.ends.iter().filter(is_hit).copied().collect();
+        match hit.is_empty() {
+            true => self.ends.clone(),
+            false => hit,
+        }
+    }
+
     /// Flows of others that were hit as they passed through, at least.
     fn of_others(&self) -> u64 {
         let beyond = |t: &There| t.hit.saturating_sub(t.conns);
@@ -356,19 +367,15 @@ fn judge(egress: &Egress) -> Option<Finding> {
         return None;
     }
     let (story, netns, place) = (egress.story, egress.netns, egress.named());
-    let scope = senders(
-        story,
-        netns,
-        &egress.ends,
-        Some(format!("qdisc of {place}")),
-    );
+    let hit = egress.hit();
+    let scope = senders(story, netns, &hit, Some(format!("qdisc of {place}")));
     let dropped = Quantity::of(egress.drops(), "packet");
     let share = Quantity::share(egress.share());
     let queue = Quantity::bytes(egress.roomy_queue());
     let interfaces = egress.devices.len();
     let advice = egress.advice(&scope.netns);
     let case = Case::new(story, CAUSE, scope)
-        .placed(Place::ends(&egress.ends))
+        .placed(Place::ends(&hit))
         .title([
             format!(
                 "The local queueing discipline of {place} drops packets: {dropped}, {share} of them."
@@ -379,7 +386,7 @@ fn judge(egress: &Egress) -> Option<Finding> {
             format!("Give the shaper of {place} a queue of {queue}, or more rate."),
             format!("Give the shaper a queue of {queue}, or more rate."),
         ])
-        .affects(egress.impact(), limited(story, &egress.ends))
+        .affects(egress.impact(), limited(story, &hit))
         .because(format!(
             "the kernel gives {} as the reason of each drop, with the connection",
             egress.reason()

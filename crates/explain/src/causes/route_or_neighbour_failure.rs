@@ -99,7 +99,9 @@ fn is_told(story: &Story, netns: u32, groups: &[&Group]) -> bool {
 fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Finding> {
     let lost: u64 = groups.iter().map(|g| g.count).sum();
     let rise = |name| story.counters.rise(netns, name).by;
-    let moved = rise(counter::IN_SEGS).saturating_add(rise(counter::OUT_SEGS));
+    let own = rise(counter::IN_SEGS).saturating_add(rise(counter::OUT_SEGS));
+    // What is passed on to others is none of its own segments.
+    let moved = own.max(rise(counter::IP_IN_RECEIVES));
     let few = lost < MIN_DROPPED || (lost as f64) < MIN_SHARE * moved as f64;
     if few || is_told(story, netns, groups) {
         return None;
@@ -109,7 +111,11 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
     let ours = leaving(story, netns, groups);
     let mut others: BTreeMap<String, u64> = BTreeMap::new();
     let mut other = |addr: Addr, n: u64| *others.entry(addr.to_string()).or_default() += n;
+    // Of those that no route leads to it matters where they go, as far as that is known.
+    let mut going = groups.iter().filter(|g| g.local.port != 0).peekable();
+    let is_to = !ours.is_empty() || why == Why::NoRoute && going.peek().is_some();
     match ours.is_empty() {
+        true if is_to => going.for_each(|g| other(g.local.addr, g.count)),
         true => {
             let from = groups.iter().flat_map(|g| &g.remotes);
             from.for_each(|(addr, n)| other(*addr, *n));
@@ -126,7 +132,7 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
         .map(|(name, _)| name.clone())
         .collect();
     let sources = list(&names);
-    let way = if ours.is_empty() { "from" } else { "to" };
+    let way = if is_to { "to" } else { "from" };
     let at = groups
         .iter()
         .filter(|g| g.local.port != 0)
@@ -148,7 +154,7 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
         "{packets} {way} {sources} were dropped here, {} of them SYNs.",
         Quantity::count(syns)
     );
-    let advice = advice(&scope, why, names.first().map_or("", |n| n));
+    let advice = advice(&scope, why, names.first().map_or("", |n| n), is_to);
     let rise = story.counters.rise(netns, counter::IP_REVERSE_PATH_FILTER);
     let counted = (why == Why::ReversePath && story.counters.covers(netns)).then(|| {
         let formula =
@@ -161,7 +167,9 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
     if cost.claimed() == 0 && ours.is_empty() {
         cost = waited_elsewhere(groups);
     }
-    let mut case = Case::new(story, CAUSE, scope);
+    let missed = cost.claimed() > 0;
+    let mut case = Case::new(story, CAUSE, scope)
+        .noted((!missed).then_some("nobody is known to have missed them: none came again"));
     if !ours.is_empty() {
         case = case.placed(Place::Ends(ours));
     }
@@ -176,7 +184,8 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
                 Why::ReversePath => {
                     format!("Give {host} a route back, or set rp_filter=2 (loose).")
                 }
-                Why::NoRoute => format!("Give {host} a route to {sources}."),
+                Why::NoRoute if is_to => format!("Give {host} a route to {sources}."),
+                Why::NoRoute => format!("Give {host} a route to where they go."),
                 Why::Neighbour => format!("Bring up the next hop of {host}."),
             },
             "Correct the routes of this host.".into(),
@@ -258,7 +267,7 @@ fn not_firewall(story: &Story, groups: &[&Group]) -> RuledOut {
 }
 
 /// A route first; that the reverse path is not asked for is for those who mean both ways to differ.
-fn advice(scope: &Scope, why: Why, from: &str) -> Vec<Advice> {
+fn advice(scope: &Scope, why: Why, from: &str, is_to: bool) -> Vec<Advice> {
     let at = namespace(&scope.netns);
     let (action, look) = match why {
         Why::ReversePath => (
@@ -267,7 +276,10 @@ fn advice(scope: &Scope, why: Why, from: &str) -> Vec<Advice> {
         ),
         Why::NoRoute => (
             format!("Give {at} a route for these packets."),
-            format!("ip route get {from}"),
+            match is_to {
+                true => format!("ip route get {from}"),
+                false => "ip route show".to_string(),
+            },
         ),
         Why::Neighbour => (
             format!("Bring up the next hop of {at}, or give it a route over one that answers."),

@@ -2,12 +2,13 @@
 
 mod remote;
 
+use ahash::AHashMap;
 use analysis::account::Role as Serves;
 use analysis::stats::{median, ratio};
 use analysis::words::rounded;
 
 use crate::places::options::WithoutOptions;
-use crate::places::path::{End, rwnd_share, sample_rows};
+use crate::places::path::{End, ends, rwnd_share, sample_rows};
 use crate::places::receivers::{self, other, per_s, receivers};
 use crate::places::window::{BULK, MIN_HELD as MIN_RWND, filled};
 use crate::vocabulary::*;
@@ -115,12 +116,36 @@ fn waited_little(senders: &[End]) -> Option<Step> {
     })
 }
 
+/// Ends that have more to send than they are let, by process.
+type Senders<'a> = AHashMap<u32, Vec<End<'a>>>;
+
+/// Whether a process passes on what it reads, and waits for whoever takes that: a proxy reads as fast as it may write.
+fn relays(story: &Story, held_back: &Senders, end: &End) -> bool {
+    let owner = story.owner(end.conn);
+    let of_process = owner.and_then(|(pid, _)| held_back.get(&pid));
+    let mut others = of_process.into_iter().flatten();
+    let received = end.transfer.received();
+    others.any(|other| {
+        other.id != end.id
+            && other.conn.peer != Some(end.id)
+            && other.transfer.acked().saturating_mul(2) >= received
+    })
+}
+
 fn places(story: &Story) -> Vec<Reader<'_>> {
+    let mut held_back = Senders::new();
+    for end in ends(story).filter(|e| e.transfer.had_bulk()) {
+        if let Some((pid, _)) = story.owner(end.conn) {
+            held_back.entry(pid).or_default().push(end);
+        }
+    }
     let readers = receivers(story)
         .into_iter()
         .map(|((netns, serves, at), ends)| {
             let all = ends.len() as u64;
-            let slow: Vec<End> = ends.into_iter().filter(|e| is_slow(story, e)).collect();
+            let slow = ends.into_iter();
+            let slow = slow.filter(|e| is_slow(story, e) && !relays(story, &held_back, e));
+            let slow: Vec<End> = slow.collect();
             let senders = slow.iter().filter_map(|e| other(story, e)).collect();
             Reader {
                 story,

@@ -321,7 +321,7 @@ impl ConnectTimes {
 /// have been under way, or came too late.
 pub(crate) fn gave_up(story: &Story, conn: &Conn) -> Option<u64> {
     let waited = conn.abandoned_after_ns()?;
-    (waited >= LEAST_WAIT_NS && !story.resets.was_answered_late(conn)).then_some(waited)
+    (waited >= LEAST_WAIT_NS && !story.resets.was_sent_by(conn)).then_some(waited)
 }
 
 /// Whether it ended before anybody would give up, with no answer that was seen.
@@ -329,7 +329,7 @@ pub(crate) fn fails_at_once(story: &Story, conn: &Conn) -> bool {
     let soon = conn
         .abandoned_after_ns()
         .is_some_and(|ns| ns < LEAST_WAIT_NS);
-    soon && !story.resets.was_answered_late(conn)
+    soon && !story.resets.was_sent_by(conn)
 }
 
 /// A client that is established while its server is not: its last ACK was dropped.

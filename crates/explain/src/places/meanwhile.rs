@@ -9,7 +9,7 @@ use recording::RowRef;
 
 use crate::finding::{Scope, Step};
 use crate::places::listener::SHOWN_ROWS;
-use crate::places::slow_exchanges::{Keeper, SlowService, Told, sleeps, slept};
+use crate::places::slow_exchanges::{Keeper, SlowService, Told, fetched_from, sleeps, slept};
 use crate::say::{Quantity, say};
 
 /// A smaller share of the time is not told.
@@ -62,13 +62,15 @@ impl What {
         }
     }
 
-    fn of(wait: &Waited) -> What {
+    fn of(story: &Story, wait: &Waited) -> What {
         let call = wait.syscall.as_deref().unwrap_or("the kernel").to_string();
         match (&wait.cause, &*wait.state) {
             (Some(packet), _) => What::Awaited(packet.from),
             (None, "T" | "t") => What::Stopped,
             (None, "D") => What::Disk(call),
-            (None, _) if call == "futex" => What::Lock,
+            (None, _) if call == "futex" => {
+                fetched_from(story, wait).map_or(What::Lock, What::Awaited)
+            }
             (None, _) => What::Asleep(call),
         }
     }
@@ -128,7 +130,7 @@ impl<'a> Meanwhile<'a> {
         for (wait, ns) in sleeps(self.story, x) {
             let ns = ns.min(left);
             left -= ns;
-            self.spend(What::of(wait), ns);
+            self.spend(What::of(self.story, wait), ns);
             self.rows.push(wait.row);
         }
         // Of one that is not answered the sleep is known by the waits alone.
@@ -151,7 +153,7 @@ impl<'a> Meanwhile<'a> {
         for (wait, ns) in tid.flat_map(|tid| slept(self.story, tid, x.began_ns, read_ns)) {
             let ns = ns.min(left);
             left -= ns;
-            self.spend(What::of(wait), ns);
+            self.spend(What::of(self.story, wait), ns);
             self.rows.push(wait.row);
         }
         self.spend(What::NotAccepting, x.accept_ns);
@@ -230,7 +232,7 @@ impl<'a> Meanwhile<'a> {
         let mut spent: BTreeMap<What, u64> = BTreeMap::new();
         let mut rows = Vec::new();
         for (wait, ns) in slept(self.story, tid, silence.from_ns, silence.to_ns) {
-            *spent.entry(What::of(wait)).or_default() += ns;
+            *spent.entry(What::of(self.story, wait)).or_default() += ns;
             rows.push(wait.row);
         }
         let longest = spent.into_iter().max_by_key(|(_, ns)| *ns);

@@ -255,11 +255,17 @@ pub(crate) fn rwnd_share(ends: &[End]) -> f64 {
 }
 
 /// What ends lost to losses: the time in which they sent more slowly than the best rate that one of them
-/// reached between two samples; or, where it was all alike, in which they repaired.
+/// reached on the same path between two samples; or, where it was all alike, in which they repaired.
 pub(crate) fn limited(story: &Story, ends: &[End]) -> Lost {
-    let best = ends.iter().map(|e| e.transfer.peak).fold(0.0, f64::max);
+    let path = |e: &End| (e.conn.local.addr, e.conn.remote.addr);
+    let mut best: BTreeMap<_, f64> = BTreeMap::new();
+    for end in ends {
+        let best = best.entry(path(end)).or_default();
+        *best = best.max(end.transfer.peak);
+    }
     let mut lost = Lost::unknown();
     for end in ends {
+        let best = best.get(&path(end)).copied().unwrap_or(0.0);
         let spent = account::of_end(story, end.conn);
         let busy_s = end.transfer.busy_us() as f64 / 1e6;
         let rate = ratio(end.transfer.acked() as f64, busy_s).unwrap_or(0.0);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use analysis::account::State;
+use analysis::account::{self, State};
 use analysis::profile::PARTS;
 use analysis::stats::ratio;
 use analysis::words::{count, duration, list, percent, rounded};
@@ -336,15 +336,28 @@ pub(crate) fn former_cpus(pid: u32) -> Option<String> {
 }
 
 /// What connections waited for threads that had no CPU, in proportion to the share of the time that these wanted
-/// one and had none.
+/// one and had none: each at most as long as all threads of a process did. Most of the time a connection may have
+/// waited for what else they wait for.
 pub(crate) fn lost<'a>(
     story: &Story,
     conns: impl Iterator<Item = &'a Conn>,
-    waited_ns: u64,
-    on_cpu_ns: u64,
+    threads: &[&Thread],
 ) -> Lost {
+    let sum = |of: fn(&Thread) -> u64| {
+        threads
+            .iter()
+            .fold(0, |sum: u64, t| sum.saturating_add(of(t)))
+    };
+    let (waited_ns, on_cpu_ns) = (sum(Thread::waited_ns), sum(Thread::on_cpu_ns));
     let wanted = on_cpu_ns.saturating_add(waited_ns);
     let share = waited_ns as f64 / wanted.max(1) as f64;
+    let mut of_processes: BTreeMap<u32, u64> = threads.iter().map(|t| (t.pid, 0)).collect();
+    for thread in story.threads.all() {
+        if let Some(ns) = of_processes.get_mut(&thread.pid) {
+            *ns = ns.saturating_add(thread.waited_ns());
+        }
+    }
+    let longest = of_processes.into_values().max().unwrap_or(0);
     let mut lost = Lost::unknown();
     for conn in conns {
         // Where both ends are here, the caller's time counts.
@@ -354,6 +367,9 @@ pub(crate) fn lost<'a>(
             Some(peer) => (peer, &[State::Awaiting][..]),
             None => (conn, &[State::Unaccepted, State::Unread, State::Owing][..]),
         };
+        let spent = account::of_end(story, of);
+        let spent: u64 = states.iter().map(|state| spent.of(*state)).sum();
+        let share = share.min(longest as f64 / spent.max(1) as f64);
         lost = lost.and(Lost::states(story, [of], states, share));
     }
     lost.or(|| Lost::elsewhere(waited_ns))

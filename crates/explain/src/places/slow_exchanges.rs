@@ -18,7 +18,7 @@ use crate::say::{Quantity, say};
 
 use rules::PEERS_NS;
 pub(crate) use rules::{Excess, Keeper, Rule};
-pub(crate) use told::{Ends, Told, sleeps, slept};
+pub(crate) use told::{Ends, Told, fetched_from, sleeps, slept};
 use told::{alone_ns, is_stalled, part, unserved_ns};
 
 /// Whoever asks about an exchange asks about one of this length, ns.

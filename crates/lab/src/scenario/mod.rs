@@ -1,5 +1,6 @@
 //! Scenarios: faults as data, each with its truth.
 
+mod change;
 mod check;
 mod merge;
 mod program;
@@ -178,30 +179,49 @@ fn text_of(name: &str) -> Result<&'static str, Error> {
         .ok_or_else(|| Error::UnknownScenario(name.to_string()))
 }
 
+/// What of a file is other than it is written.
+#[derive(Clone, Copy, Default)]
+struct How<'c> {
+    changes: &'c [String],
+    dose: Dose,
+}
+
 impl Scenario {
     /// The scenario of that name, or of that file (`x.toml`), with what varies drawn from `seed`.
     pub fn load(name: &str, seed: u64) -> Result<Scenario, Error> {
+        Scenario::load_changed(name, seed, &[])
+    }
+
+    /// The same with values of its file changed: `links/0/path/loss=0.05`.
+    pub fn load_changed(name: &str, seed: u64, changes: &[String]) -> Result<Scenario, Error> {
+        let how = How {
+            changes,
+            ..How::default()
+        };
         let path = Path::new(name);
         if path.extension().is_none_or(|ends| ends != "toml") {
-            return Scenario::parse(name, text_of(name)?, seed);
+            return Scenario::parse_as(name, text_of(name)?, seed, how);
         }
         let text = fs::read_to_string(path).map_err(Error::io(format!("reading {name}")))?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-        Scenario::parse(&stem, &text, seed)
+        Scenario::parse_as(&stem, &text, seed, how)
     }
 
     /// The same with so much of its fault as the exam asks for.
     pub(crate) fn load_dosed(name: &str, seed: u64, dose: Dose) -> Result<Scenario, Error> {
-        let text = text_of(name)?;
-        Scenario::parse_dosed(name, text, seed, dose)
+        let how = How {
+            dose,
+            ..How::default()
+        };
+        Scenario::parse_as(name, text_of(name)?, seed, how)
     }
 
     /// A scenario from the text of its file, with what varies drawn from `seed`.
     pub fn parse(name: &str, text: &str, seed: u64) -> Result<Scenario, Error> {
-        Scenario::parse_dosed(name, text, seed, Dose::AsWritten)
+        Scenario::parse_as(name, text, seed, How::default())
     }
 
-    fn parse_dosed(name: &str, text: &str, seed: u64, dose: Dose) -> Result<Scenario, Error> {
+    fn parse_as(name: &str, text: &str, seed: u64, how: How) -> Result<Scenario, Error> {
         let wrong = |why: String| Error::Scenario {
             name: name.to_string(),
             why,
@@ -209,10 +229,13 @@ impl Scenario {
         let mut table: toml::Table = text
             .parse()
             .map_err(|e: toml::de::Error| wrong(e.to_string()))?;
+        for change in how.changes {
+            change::make(&mut table, change).map_err(wrong)?;
+        }
         vary::draw(&mut table, seed).map_err(wrong)?;
         if let Some(severity) = table.get("severity").cloned() {
             let severity = Severity::deserialize(severity).map_err(|e| wrong(e.to_string()))?;
-            severity.apply(&mut table, dose).map_err(wrong)?;
+            severity.apply(&mut table, how.dose).map_err(wrong)?;
         }
         let mut scenario = Scenario::deserialize(table).map_err(|e| wrong(e.to_string()))?;
         scenario.name = name.to_string();

@@ -4,6 +4,8 @@
 use serde::Deserialize;
 use toml::{Table, Value};
 
+use super::change;
+
 /// The severities between which a lever is described: `mild` at the first, `severe` at the second.
 pub(crate) const LADDER: [f64; 2] = [0.3, 30.0];
 
@@ -57,9 +59,10 @@ pub(crate) struct Lever {
 }
 
 /// What of a scenario's fault is planted.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) enum Dose {
     /// As its file has it.
+    #[default]
     AsWritten,
     /// So severe, on the ladder.
     Times(f64),
@@ -112,7 +115,7 @@ impl Lever {
     }
 
     fn set(&self, table: &mut Table, value: Value) -> Result<(), String> {
-        let place = self.place(table)?;
+        let place = change::place(table, &self.at)?;
         *place = match (&self.put, &self.find, place.as_str()) {
             (Some(put), Some(find), Some(text)) if text.contains(find.as_str()) => {
                 let value = value.as_str().map_or(value.to_string(), String::from);
@@ -122,23 +125,6 @@ impl Lever {
             _ => return Err(format!("{}: there is no `{:?}`", self.at, self.find)),
         };
         Ok(())
-    }
-
-    /// Where its value stands; the last key is made if it is not there.
-    fn place<'t>(&self, table: &'t mut Table) -> Result<&'t mut Value, String> {
-        let missing = || format!("there is no {}", self.at);
-        let (path, last) = self.at.rsplit_once('/').ok_or_else(missing)?;
-        let (first, rest) = path.split_once('/').unwrap_or((path, ""));
-        let mut value = table.get_mut(first).ok_or_else(missing)?;
-        for key in rest.split('/').filter(|key| !key.is_empty()) {
-            value = match key.parse::<usize>() {
-                Ok(index) => value.as_array_mut().and_then(|a| a.get_mut(index)),
-                Err(_) => value.as_table_mut().and_then(|t| t.get_mut(key)),
-            }
-            .ok_or_else(missing)?;
-        }
-        let table = value.as_table_mut().ok_or_else(missing)?;
-        Ok(table.entry(last).or_insert(Value::Boolean(false)))
     }
 }
 

@@ -189,7 +189,7 @@ pub struct ServerSpec {
     /// Time between two accepts, ms.
     #[serde(default)]
     pub accept_ms: f64,
-    /// Stops accepting so long after its start, ms.
+    /// Stops accepting so long after its first client has come, ms: however long a recorder takes to begin.
     #[serde(default)]
     pub stall_after_ms: f64,
     /// For how long it stops accepting, ms.

@@ -67,7 +67,7 @@ pub struct ServerArgs {
     /// Time between two accepts, ms; connections that are open are served meanwhile.
     #[arg(long, default_value_t = 0.0, value_parser = amount)]
     pub accept_ms: f64,
-    /// Stop accepting so long after the start, ms.
+    /// Stop accepting so long after the first client has come, ms.
     #[arg(long, default_value_t = 0.0, value_parser = amount)]
     pub stall_after_ms: f64,
     /// For how long to stop accepting, ms; 0 is never.

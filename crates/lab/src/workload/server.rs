@@ -59,7 +59,8 @@ struct Server<'a> {
     /// No accept before this time.
     accept_at: Instant,
     accepting: bool,
-    started: Instant,
+    /// When its first client came.
+    first: Option<Instant>,
     scratch: Vec<u8>,
     report: ServerReport,
 }
@@ -86,7 +87,7 @@ pub(super) fn run(args: &ServerArgs, stop: &Stop) -> Result<ServerReport, Error>
         conns: HashMap::new(),
         accept_at: now,
         accepting: true,
-        started: now,
+        first: None,
         scratch: vec![0; CHUNK],
         report: ServerReport {
             role: "server".to_string(),
@@ -125,6 +126,7 @@ impl Server<'_> {
         };
         for fd in self.poller.wait(wait)? {
             if fd == self.listener.as_raw_fd() {
+                self.first.get_or_insert_with(Instant::now);
                 self.accept()?;
             } else {
                 self.serve(fd);
@@ -145,12 +147,14 @@ impl Server<'_> {
 
     /// When the server is ready for its next connection.
     fn next_accept(&self, now: Instant) -> Instant {
-        let stall = self.started + ms(self.args.stall_after_ms);
+        let Some(first) = self.first else {
+            return self.accept_at;
+        };
+        let stall = first + ms(self.args.stall_after_ms);
         let stall_end = stall + ms(self.args.stall_ms);
-        if stall <= now && now < stall_end {
-            stall_end
-        } else {
-            self.accept_at
+        match stall <= now && now < stall_end {
+            true => stall_end,
+            false => self.accept_at,
         }
     }
 

@@ -1,9 +1,10 @@
-//! Whether those who are refused are probes: then nobody misses what does not listen.
+//! Whether those who are refused miss what does not listen: probes do not, nor who goes on to the other family.
 
 use ahash::AHashSet;
 use analysis::stats::median;
 use analysis::words::{count, plural};
 
+use crate::other_family::OtherFamily;
 use crate::places::refusals::Refusals;
 use crate::vocabulary::*;
 
@@ -14,8 +15,54 @@ const MOST: f64 = 0.8;
 /// Health checks come once a second or slower; several clients that reconnect come by turns, ns.
 const SLOW_NS: u64 = 900_000_000;
 
+/// Of those who are refused so many go on to the other family at once, where nobody misses this one.
+const GO_ON: f64 = 0.9;
+
+/// Refusals that nobody minds, and how they are told.
+pub(super) struct Harmless {
+    /// Why nobody does.
+    pub(super) why: &'static str,
+    pub(super) title: [String; 2],
+    pub(super) fix: [String; 2],
+}
+
+/// `None` when somebody may miss the service.
+pub(super) fn harmless(place: &Refusals) -> Option<Harmless> {
+    if go_on(place) {
+        let (at, n) = (place.at, count(place.refused()));
+        return Some(Harmless {
+            why: "the other family of IP served them at once",
+            title: [
+                format!(
+                    "{at} refused {n} connects, and those who tried were served at another address."
+                ),
+                format!("{at} refused {n} connects that another address served."),
+            ],
+            fix: [
+                format!("Nothing, or let the service listen on {at} too."),
+                "Nothing, or let the service listen there too.".into(),
+            ],
+        });
+    }
+    Some(Harmless {
+        why: why(place)?,
+        title: title(place),
+        fix: fix(place),
+    })
+}
+
+/// `localhost` is ::1 and 127.0.0.1, and a service may listen on one of them.
+fn go_on(place: &Refusals) -> bool {
+    let other_family = OtherFamily::of(place.story, place.clients());
+    let served = place
+        .clients()
+        .filter(|c| other_family.stood_ns(c).is_some());
+    let served = served.count() as f64;
+    served > 0.0 && served >= GO_ON * place.refused() as f64
+}
+
 /// Why they are probes; `None` when somebody may miss the service.
-pub(super) fn why(place: &Refusals) -> Option<&'static str> {
+fn why(place: &Refusals) -> Option<&'static str> {
     if place.ids.is_empty() {
         let unheard = !was_listening(place);
         return unheard.then_some(
@@ -72,7 +119,7 @@ fn interval_ns(place: &Refusals) -> Option<u64> {
     (alike.count() as f64 >= MOST * gaps.len() as f64).then_some(usual)
 }
 
-pub(super) fn title(place: &Refusals) -> [String; 2] {
+fn title(place: &Refusals) -> [String; 2] {
     let (at, n) = (place.at, place.refused());
     let remotes: AHashSet<_> = place.groups.iter().flat_map(|g| &g.remotes).collect();
     let from = match remotes.len() {
@@ -91,7 +138,7 @@ pub(super) fn title(place: &Refusals) -> [String; 2] {
     ]
 }
 
-pub(super) fn fix(place: &Refusals) -> [String; 2] {
+fn fix(place: &Refusals) -> [String; 2] {
     let at = place.at;
     [
         format!("Nothing, unless a service should listen on {at}."),

@@ -160,6 +160,30 @@ fn a_service_bound_to_another_address_is_pointed_out() {
     assert!(f.advice.len() == 2);
 }
 
+/// `localhost` is ::1 first, and the service listens on 127.0.0.1 alone.
+#[test]
+fn who_goes_on_to_the_other_family_misses_nothing() {
+    let mut f = knocks(30, 130.0, "[::1]:8080");
+    assert_eq!(found(&f).len(), 1);
+    for i in 0..30 {
+        f.dial(Dial {
+            client: Some(HOST),
+            server: Some(HOST),
+            from: format!("127.0.0.1:{}", 50_000 + i),
+            to: "127.0.0.1:8080",
+            at_ms: f64::from(i) * 130.0 + 0.1,
+            took_ms: 0.05,
+            ..Dial::default()
+        });
+    }
+    assert!(found(&f).is_empty());
+    let notes = explain(&f.write().unwrap()).unwrap().notes;
+    let [note] = &notes[..] else {
+        panic!("one note, not {notes:?}")
+    };
+    assert!(note.title.contains("another address"), "{}", note.title);
+}
+
 #[test]
 fn ipv6_is_written_as_it_is_typed() {
     let mut f = knocks(30, 10.0, "[::1]:8080");

@@ -254,3 +254,16 @@ fn losses_lower_the_confidence() {
     assert_eq!(found(&f).len(), 0);
     assert_eq!(found(&cases::churn()).len(), 0);
 }
+
+/// Pooled connections that are owed an answer for most of the time, by a thread that sleeps.
+#[test]
+fn no_connection_waits_for_a_cpu_for_longer_than_its_threads() {
+    let mut f = behind_others();
+    f.threads.iter_mut().for_each(|t| t.runqueue_ns /= 4);
+    let waited: u64 = f.threads.iter().map(|t| t.runqueue_ns).sum();
+    let story = analysis::Story::read(&f.write().unwrap().recording).unwrap();
+    let thread = story.threads.all().find(|t| t.pid == 812).unwrap();
+    let conns = story.conns.iter();
+    let lost = crate::places::runqueue::lost(&story, conns, &[thread]);
+    assert!(lost.cells().all(|(.., ns)| ns <= waited));
+}

@@ -128,3 +128,13 @@ fn a_time_wait_socket_is_another_cause() {
     assert!(ruled_out(&all[0], ID).contains("0 SYNs met an established socket"));
     assert!(found(&met(4, TcpState::Established)).is_empty());
 }
+
+#[test]
+fn the_same_four_numbers_minutes_later_are_another_connect() {
+    let s = |seconds: u64| seconds * 1_000_000_000;
+    let syns = [s(10), s(11), s(13), s(900), s(901)];
+    assert_eq!(super::connect_of(&syns, s(17)), Some(s(10)));
+    assert_eq!(super::connect_of(&syns, s(902)), Some(s(900)));
+    assert_eq!(super::connect_of(&syns, s(2_000)), None);
+    assert_eq!(super::connect_of(&syns, s(9)), None);
+}

@@ -136,6 +136,21 @@ fn left_late(late: u64, ms: f64) -> Fixture {
 }
 
 #[test]
+fn of_a_stream_that_nothing_answers_nobody_waits_for_the_pieces() {
+    let mut f = Fixture::new();
+    f.listen(Listen::default());
+    for i in 0..5 {
+        f.flow(Flow {
+            from: format!("10.79.0.2:{}", 40_000 + i),
+            back: 0,
+            ..cases::held()
+        });
+    }
+    f.raise(SERVER, counter::DELAYED_ACKS, 500);
+    assert!(found(&f).is_empty());
+}
+
+#[test]
 fn requests_that_left_late_tell_it_where_no_sample_does() {
     let f = only(&left_late(20, 40.0), ID);
     assert_eq!(f.confidence.level, Level::Medium, "{:?}", f.confidence);

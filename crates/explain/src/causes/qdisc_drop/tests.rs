@@ -107,3 +107,19 @@ fn a_few_drops_and_other_reasons_are_not_it() {
     }
     assert!(found(&firewall).iter().all(|f| f.cause != ID));
 }
+
+#[test]
+fn who_was_not_hit_lost_nothing_by_it() {
+    let mut f = cases::shaped();
+    let alone = only(&f, ID).lost_s.seconds();
+    for client in 0..20 {
+        f.flow(Flow {
+            from: format!("10.79.0.2:{}", 50_000 + client),
+            to: "10.79.0.1:6000",
+            rate: 1_000,
+            ..Flow::default()
+        });
+    }
+    let f = only(&f, ID);
+    assert_eq!((f.lost_s.seconds(), f.impact.affected), (alone, 4));
+}

@@ -113,3 +113,18 @@ fn the_sender_alone_tells_a_slow_reader_from_a_small_window() {
     }
     assert!(found(&open).is_empty());
 }
+
+#[test]
+fn who_passes_on_what_it_reads_is_not_slow_where_nobody_takes_it() {
+    let mut f = cases::slow_reader();
+    let rate = f.sockets.iter().filter_map(|s| s.bytes_received).max();
+    // A client elsewhere, which the same process serves with what it reads.
+    f.flow(synth::Flow {
+        from: "203.0.113.7:50000".into(),
+        answers: true,
+        rate: rate.unwrap_or(0) / 8,
+        ..synth::Flow::default()
+    });
+    let told = crate::explain(&f.write().unwrap()).unwrap().findings;
+    assert!(told.iter().all(|f| f.cause.as_str() != ID), "{told:?}");
+}

@@ -98,3 +98,40 @@ fn look_alikes_are_not_it() {
     none(short);
     none(cases::slow_reader());
 }
+
+/// One of many clients on the internet stops its download: it is the only one that waits.
+#[test]
+fn one_of_many_clients_on_the_internet_is_a_note() {
+    let mut f = Fixture::new();
+    f.listen(Listen::default());
+    for client in 0..12 {
+        f.flow(Flow {
+            from: format!("203.0.113.{client}:40000"),
+            answers: true,
+            ..Flow::default()
+        });
+    }
+    f.flow(Flow {
+        from: "198.51.100.9:40000".into(),
+        answers: true,
+        rate: 0,
+        window: 0,
+        unacked: 0,
+        unsent: 60_000,
+        ..Flow::default()
+    });
+    f.seen_from(synth::SERVER);
+    let told = found(&f);
+    assert!(
+        told.is_empty(),
+        "{:?}",
+        told.iter().map(|f| &f.title).collect::<Vec<_>>()
+    );
+    let notes = crate::explain(&f.write().unwrap()).unwrap().notes;
+    assert!(
+        notes
+            .iter()
+            .any(|n| n.because.contains("the line of this one")),
+        "{notes:?}"
+    );
+}

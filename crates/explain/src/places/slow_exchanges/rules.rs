@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use analysis::account::{Role, Silence, exchanged_ns};
 
 use super::told::is_stalled;
-use super::{FEW, SlowService, Told, sleeps};
+use super::{FEW, SlowService, Told, fetched_from, sleeps};
 use crate::matters::{MUCH_OF_TIME, STALL_NS};
 
 /// A slow exchange takes so many times as long as half of them do: of times that are spread as those of a
@@ -232,7 +232,7 @@ impl SlowService<'_> {
                 left -= ns;
                 let keeper = match (wait.syscall.as_deref(), &*wait.state) {
                     (_, "T" | "t") => Keeper::Stopped,
-                    (Some("futex"), _) => Keeper::Lock,
+                    (Some("futex"), _) if fetched_from(self.story, wait).is_none() => Keeper::Lock,
                     _ => continue,
                 };
                 let sum = kept.entry(keeper.name()).or_insert((keeper, 0));

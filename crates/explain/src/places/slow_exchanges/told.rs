@@ -69,6 +69,16 @@ pub(super) fn alone_ns(story: &Story, x: &Exchange) -> u64 {
     }
 }
 
+/// Who answered another thread, which then woke this one: a future, a pool of connections. The call is that of a lock,
+/// and what was waited for is none.
+pub(crate) fn fetched_from(story: &Story, wait: &Waited) -> Option<Endpoint> {
+    let hops = story.waits.walk(wait);
+    let from = hops.iter().find_map(|hop| hop.cause.as_ref())?.from;
+    let mut asked = story.exchanges().iter();
+    let asked = asked.any(|e| e.role() == account::Role::Client && e.service.2 == from);
+    asked.then_some(from)
+}
+
 /// The waits of its thread that were under way after it had read the request, and for how long of that, ns.
 pub(crate) fn sleeps<'a>(
     story: &'a Story,

@@ -1,0 +1,53 @@
+//! Whoever knows addresses of both families tries one and then the other: an attempt that failed cost no more than
+//! the time until the other stood.
+
+use ahash::AHashMap;
+use analysis::{Conn, Side, Story};
+
+/// The second attempt begins when the first has failed, or so long after it began (RFC 8305, "Connection Attempt
+/// Delay"), ns; and some time to get there.
+const NEXT_ATTEMPT_NS: u64 = 250_000_000;
+
+/// Namespace, process and port of the other end.
+type Caller = (u32, Option<u32>, u16);
+
+/// Connections that were established by who calls connect().
+pub(crate) struct OtherFamily {
+    /// When each began and when it stood, and whether it is of IPv4; in order.
+    stood: AHashMap<Caller, Vec<(u64, u64, bool)>>,
+}
+
+fn caller(conn: &Conn) -> Caller {
+    (conn.netns, conn.pid, conn.remote.port)
+}
+
+fn is_ipv4(conn: &Conn) -> bool {
+    conn.remote.addr.ip().is_ipv4()
+}
+
+impl OtherFamily {
+    /// For attempts that failed.
+    pub(crate) fn of<'a>(story: &Story, failed: impl Iterator<Item = &'a Conn>) -> OtherFamily {
+        let mut stood: AHashMap<Caller, Vec<(u64, u64, bool)>> =
+            failed.map(|conn| (caller(conn), Vec::new())).collect();
+        for conn in story.conns.iter().filter(|c| c.side == Side::Opened) {
+            if let (Some(at), Some(stood)) = (conn.established_ns, stood.get_mut(&caller(conn))) {
+                stood.push((conn.start_ns, at, is_ipv4(conn)));
+            }
+        }
+        stood.values_mut().for_each(|stood| stood.sort_unstable());
+        OtherFamily { stood }
+    }
+
+    /// When an attempt that failed was made good by the other family; `None` if it was not.
+    pub(crate) fn stood_ns(&self, failed: &Conn) -> Option<u64> {
+        let ended = failed.ended_ns.filter(|_| failed.side == Side::Opened)?;
+        let until = ended.saturating_add(NEXT_ATTEMPT_NS);
+        let stood = self.stood.get(&caller(failed))?;
+        let first = stood.partition_point(|(start, ..)| *start < failed.start_ns);
+        let next = stood.iter().skip(first);
+        let mut next = next.take_while(|(start, ..)| *start <= until);
+        let (_, stood, _) = next.find(|(.., ipv4)| *ipv4 != is_ipv4(failed))?;
+        Some(*stood)
+    }
+}
