@@ -164,12 +164,41 @@ fn is_slow(story: &Story, end: &End) -> bool {
     let t = end.transfer;
     let of_samples = |n: u32| f64::from(n) / f64::from(t.samples.max(1));
     let unread = median(&mut t.unread_bytes.clone()).unwrap_or(0);
-    let waits = match other(story, end) {
+    let lies = t.samples > 0 && of_samples(t.unread) >= MOST && unread >= MIN_UNREAD;
+    match other(story, end) {
         // What it waited is counted all the time: on a host with many namespaces each may have one sample.
-        Some(sender) => rwnd_share(&[sender]) >= MIN_RWND,
-        None => t.samples >= 2 && (of_samples(t.closed) >= MIN_CLOSED || is_behind(end)),
-    };
-    t.samples > 0 && of_samples(t.unread) >= MOST && unread >= MIN_UNREAD && waits
+        Some(sender) => {
+            rwnd_share(&[sender]) >= MIN_RWND && (lies || leaves_some(story, &sender, end))
+        }
+        None => lies && t.samples >= 2 && (of_samples(t.closed) >= MIN_CLOSED || is_behind(end)),
+    }
+}
+
+/// Who reads all, and then pauses, leaves data in some of the samples only; but the window had let pass much more.
+fn leaves_some(story: &Story, sender: &End, end: &End) -> bool {
+    let some = end.transfer.unread_bytes.iter().any(|n| *n >= MIN_UNREAD);
+    let room = allowed(story, sender);
+    some && room.is_some_and(|room| sender.transfer.rate() * SPARE <= room.per_s())
+}
+
+/// What a sender was let send at the most.
+struct Room {
+    window: u32,
+    rtt_us: u32,
+}
+
+impl Room {
+    /// The window once per round trip, bytes.
+    fn per_s(&self) -> f64 {
+        f64::from(self.window) / f64::from(self.rtt_us) * 1e6
+    }
+}
+
+/// The window that it was offered at its widest, and its shortest round trip.
+fn allowed(story: &Story, sender: &End) -> Option<Room> {
+    let window = story.samples(sender.conn)?.snd_wnd_max;
+    let rtt_us = sender.transfer.min_rtt_us;
+    (rtt_us > 0 && window > 0).then_some(Room { window, rtt_us })
 }
 
 /// What came lies there for longer than a reader leaves it that is about to run, or than it was on the way.
@@ -326,19 +355,16 @@ impl Reader<'_> {
 
     /// Over one connection: the window that it offered at its widest, once per round trip.
     fn window_has_room(&self) -> Option<Check> {
-        let windows = self.senders.iter().filter_map(|s| {
-            let window = self.story.samples(s.conn)?.snd_wnd_max;
-            let rtt_us = s.transfer.min_rtt_us;
-            (rtt_us > 0 && window > 0).then(|| (window, rtt_us, s.transfer.rate()))
-        });
-        let (window, rtt_us, rate) = windows.max_by_key(|(window, ..)| *window)?;
-        let allowed = f64::from(window) / f64::from(rtt_us) * 1e6;
+        let rooms = self.senders.iter();
+        let rooms = rooms.filter_map(|s| Some((allowed(self.story, s)?, s.transfer.rate())));
+        let (room, rate) = rooms.max_by_key(|(room, _)| room.window)?;
+        let allowed = room.per_s();
         let mbit = |rate: f64| rounded(rate * 8.0 / 1e6);
         Some(Check {
             formula: format!(
                 "widest window ÷ shortest round trip = {} ÷ {}, far above what was read",
-                Quantity::bytes(window),
-                Quantity::us(rtt_us)
+                Quantity::bytes(room.window),
+                Quantity::us(room.rtt_us)
             ),
             expected: mbit(allowed),
             measured: mbit(rate),

@@ -14,13 +14,17 @@ use crate::finding::{Check, Impact, Level, Scope, Step};
 use crate::lost::Lost;
 use crate::place::Place;
 use crate::places::listener::{ListenerPlace, SHOWN_ROWS, listener_places};
+use crate::places::peer_resets::MIN_RESET;
 use crate::say::{Quantity, say};
 use crate::scope::process;
 
-/// Fewer are clients that were given up now and then.
-const MIN_RESET: usize = 10;
 /// A smaller share of a listener's connections is the odd client that misbehaves.
 const MIN_SHARE: f64 = 0.02;
+/// So many are enough where their clients are here, over so long, in so much of what was accepted: they want what they
+/// do not get. Of others nobody knows: scanners want nothing.
+const MIN_AGAIN: usize = 3;
+const AGAIN_NS: u64 = 2_000_000_000;
+const AGAIN_SHARE: f64 = 0.05;
 /// Sockets that are closed within this time of each other were closed by a process that ended, ns.
 const AT_ONCE_NS: u64 = 200_000_000;
 /// A connection on which nothing moved for so long is between requests: nobody waits, ns.
@@ -101,8 +105,9 @@ impl<'a> ServerResets<'a> {
             (Some(first), Some(last)) => last - first,
             _ => 0,
         };
-        let enough = self.all.len() >= MIN_RESET && self.share() >= MIN_SHARE;
-        enough && span >= AT_ONCE_NS
+        let many = self.all.len() >= MIN_RESET && self.share() >= MIN_SHARE;
+        let again = self.clients().count() >= MIN_AGAIN && span >= AGAIN_NS;
+        many && span >= AT_ONCE_NS || again && self.share() >= AGAIN_SHARE
     }
 
     pub(crate) fn count(&self) -> u64 {

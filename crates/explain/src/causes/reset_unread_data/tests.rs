@@ -133,9 +133,14 @@ fn a_client_that_had_closed_misses_nothing() {
 
 #[test]
 fn a_few_and_a_process_that_ends_are_healthy() {
-    assert!(found(&broken(9, 100.0, &close())).is_empty());
+    assert!(found(&broken(4, 100.0, &close())).is_empty());
     assert!(found(&broken(100, 0.1, &close())).is_empty(), "all at once");
-    assert_eq!(found(&broken(10, 100.0, &close())).len(), 1);
+    assert_eq!(found(&broken(5, 100.0, &close())).len(), 1);
+    // Of clients here it is known that they want an answer.
+    let mut few = broken(3, 1_100.0, &close());
+    assert_eq!(found(&few).len(), 1);
+    few.seen_from(SERVER);
+    assert!(found(&few).is_empty());
     let mut ends = broken(10, 100.0, &close());
     let (addr, port, _) = synth::place("10.79.0.1:5000");
     ends.events.push(Event {
