@@ -156,8 +156,8 @@ impl Lost {
 
     /// Connects or requests that failed: each costs its caller the time until its next success there; one
     /// that has stopped trying, until anybody of its namespace succeeds there; or until the end of the
-    /// recording. One that the other family of addresses made good cost the time until then. Of who asked from elsewhere and did not come again no more is known than that it failed. Overlaps
-    /// count once.
+    /// recording. One that the other family of addresses made good cost the time until then; of who asked from
+    /// elsewhere and did not come again no more is known than that it failed. Overlaps count once.
     pub fn outages<'a>(story: &Story, conns: impl IntoIterator<Item = &'a Conn>) -> Lost {
         let conns: Vec<&Conn> = conns.into_iter().collect();
         let other_family = OtherFamily::of(story, conns.iter().copied());

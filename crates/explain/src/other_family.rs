@@ -41,7 +41,8 @@ impl OtherFamily {
 
     /// When an attempt that failed was made good by the other family; `None` if it was not.
     pub(crate) fn stood_ns(&self, failed: &Conn) -> Option<u64> {
-        let ended = failed.ended_ns.filter(|_| failed.side == Side::Opened)?;
+        let attempt = failed.side == Side::Opened && failed.established_ns.is_none();
+        let ended = failed.ended_ns.filter(|_| attempt)?;
         let until = ended.saturating_add(NEXT_ATTEMPT_NS);
         let stood = self.stood.get(&caller(failed))?;
         let first = stood.partition_point(|(start, ..)| *start < failed.start_ns);

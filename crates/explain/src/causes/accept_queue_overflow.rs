@@ -93,21 +93,11 @@ fn dropped(here: ListenerPlace) -> Option<u64> {
     let overflows = here.rise(counter::LISTEN_OVERFLOWS).by;
     let dropped = match here.listener.drops() {
         // Several listeners may share the namespace's counter: each has its own drops.
-        Some(own) if overflows > 0 && !is_anothers(here) => own.min(overflows),
+        Some(own) if overflows > 0 && !here.is_beside_a_full_one() => own.min(overflows),
         // Not sampled, or not counted: only the late ACKs say which listener it was.
         _ => here.ghosts().0,
     };
     (dropped >= MIN_DROPS).then_some(dropped)
-}
-
-/// Whether it is another listener whose queue is full: the counter is of all in the namespace, and a listener drops
-/// packets for other reasons as well.
-fn is_anothers(here: ListenerPlace) -> bool {
-    let is_full = |l: ListenerPlace| l.listener.crowded_samples().0 > 0 || l.ghosts().0 > 0;
-    let netns = here.listener.netns;
-    let mut others =
-        listener_places(here.story).filter(|l| l.listener.netns == netns && l.index != here.index);
-    !is_full(here) && others.any(is_full)
 }
 
 impl<'a> Overflow<'a> {

@@ -2,7 +2,7 @@
 
 mod by_icmp;
 mod evidence;
-mod probes;
+mod harmless;
 
 use std::collections::BTreeMap;
 
@@ -159,7 +159,7 @@ fn judge(place: &Refusals) -> Option<Finding> {
         true => &[SourceName::ResetsSent],
         false => &[],
     };
-    let harmless = probes::harmless(place);
+    let harmless = harmless::of(place);
     let why = harmless.as_ref().map(|h| h.why);
     let (title, fix) = match harmless {
         Some(h) => (h.title, h.fix),

@@ -141,6 +141,8 @@ impl<'a> HalfOpen<'a> {
             times.push(seen.time_ns);
         }
         ends.values_mut().for_each(|times| times.sort_unstable());
+        // Of these the last that a connection came of.
+        let mut taken: AHashMap<(Endpoint, Endpoint), u64> = AHashMap::new();
         for (id, conn) in story.conns.iter().enumerate() {
             let opened = conn.side == Side::Opened;
             let (server, client) = match conn.remote {
@@ -154,13 +156,11 @@ impl<'a> HalfOpen<'a> {
             let accepted = conn.side == Side::Accepted && server == conn.local;
             // The same address may be another server's, in another namespace.
             place.accepted += u64::from(accepted && conn.netns == place.netns);
-            let Some(times) = ends.get_mut(&(server, client)) else {
+            let Some(times) = ends.get(&(server, client)) else {
                 continue;
             };
-            let (first, last) = match times[..] {
-                [first, .., last] => (first, last),
-                [only] => (only, only),
-                [] => continue,
+            let (Some(first), Some(last)) = (times.first().copied(), times.last().copied()) else {
+                continue;
             };
             let until = conn.established_ns.or(conn.ended_ns);
             let until = until.unwrap_or(conn.start_ns.saturating_add(SAME_CONNECT_NS));
@@ -170,10 +170,11 @@ impl<'a> HalfOpen<'a> {
                 }
             } else if conn.start_ns <= first {
                 place.old.push(conn);
-            } else if let Some(since) = connect_of(times, conn.start_ns) {
-                place.new.push((since, conn));
-                // The next one of these ends is another connect's.
-                times.retain(|ns| *ns > conn.start_ns);
+            } else {
+                let before = taken.insert((server, client), conn.start_ns).unwrap_or(0);
+                let free = times.partition_point(|ns| *ns <= before);
+                let since = connect_of(&times[free..], conn.start_ns);
+                place.new.extend(since.map(|since| (since, conn)));
             }
         }
         all.into_values().collect()

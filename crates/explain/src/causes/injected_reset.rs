@@ -154,7 +154,7 @@ fn sites<'a>(story: &'a Story, own: &Own) -> Vec<Site<'a>> {
         let foreign = match refused {
             // The server's kernel told of refusals there.
             true => !own.at.contains_key(&key),
-            false => broken && !was_sent(story, conn),
+            false => broken && !may_be_the_peers(story, conn),
         };
         if foreign && (sites.len() < MAX_PLACES || sites.contains_key(&key)) {
             let (ends, _) = sites.entry(key).or_insert((ResetEnds::none(story), 0));
@@ -182,7 +182,7 @@ fn sites<'a>(story: &'a Story, own: &Own) -> Vec<Site<'a>> {
 
 /// Whether the other end, which is here, sent a reset: where addresses are translated on the way, in its own name. Of
 /// an end that is not here that is not known.
-fn was_sent(story: &Story, conn: &Conn) -> bool {
+fn may_be_the_peers(story: &Story, conn: &Conn) -> bool {
     let peer = conn.peer.and_then(|id| story.conn(id));
     peer.is_none_or(|peer| story.resets.was_sent(conn) || story.resets.was_sent_by(peer))
 }

@@ -30,6 +30,10 @@ pub(crate) const CAUSE: Cause = Cause {
     find,
 };
 
+/// What TCP misses it misses of what crosses its interfaces: one that carries less than this, of what the busiest one
+/// does, may as well have dropped what nobody wanted.
+const CARRIES: f64 = 0.5;
+
 fn find(story: &Story) -> Vec<Finding> {
     let mut findings = Vec::new();
     let all = interfaces(story);
@@ -37,21 +41,12 @@ fn find(story: &Story) -> Vec<Finding> {
     let most = |of: fn(&Traffic) -> u64| outside().map(|(_, t)| of(t)).max().unwrap_or(0);
     let most = (most(|t| t.received.packets), most(|t| t.sent.packets));
     for ((netns, name), Traffic { received, sent }) in &all {
-        findings.extend(judge(
-            story,
-            (*netns, name.as_str()),
-            received,
-            true,
-            most.0,
-        ));
-        findings.extend(judge(story, (*netns, name.as_str()), sent, false, most.1));
+        let place = (*netns, name.as_str());
+        findings.extend(judge(story, place, received, true, most.0));
+        findings.extend(judge(story, place, sent, false, most.1));
     }
     findings
 }
-
-/// What TCP misses it misses of what crosses its interfaces: one that carries less than this, of what the busiest one
-/// does, may as well have dropped what nobody wanted.
-const CARRIES: f64 = 0.5;
 
 /// Of one interface, and one direction of it; the busiest one of this host carried `most` packets that way.
 fn judge(

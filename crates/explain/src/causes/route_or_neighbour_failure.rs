@@ -167,7 +167,7 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
     if cost.claimed() == 0 && ours.is_empty() {
         cost = waited_elsewhere(groups);
     }
-    let missed = cost.claimed() > 0;
+    let missed = cost.claimed() > 0 || !ours.is_empty();
     let mut case = Case::new(story, CAUSE, scope)
         .noted((!missed).then_some("nobody is known to have missed them: none came again"));
     if !ours.is_empty() {

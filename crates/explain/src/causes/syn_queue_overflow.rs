@@ -139,6 +139,7 @@ impl<'a> Overflow<'a> {
         let all = full.by.saturating_add(early);
         let repeated = Repeated::of(here);
         let dropped = match here.listener.drops() {
+            Some(_) if repeated.count == 0 && here.is_beside_a_full_one() => 0,
             Some(own) => own.min(all),
             // Not sampled: a listener that retransmitted SYN-ACKs is the one.
             None if repeated.count > 0 => all,

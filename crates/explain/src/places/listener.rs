@@ -111,6 +111,18 @@ impl<'a> ListenerPlace<'a> {
         (count, rows.take(SHOWN_ROWS).collect())
     }
 
+    /// Whether another listener's queue was seen to be full, and this one's never: counters are of all in the namespace,
+    /// and a listener drops packets for other reasons as well.
+    pub(crate) fn is_beside_a_full_one(&self) -> bool {
+        let is_full = |l: &ListenerPlace| l.listener.crowded_samples().0 > 0 || l.ghosts().0 > 0;
+        let netns = self.listener.netns;
+        let others = listener_places(self.story).filter(|l| l.index != self.index);
+        !is_full(self)
+            && others
+                .filter(|l| l.listener.netns == netns)
+                .any(|l| is_full(&l))
+    }
+
     /// Who listens there, and what each of them did.
     pub(crate) fn scope(&self) -> Scope {
         let listener = self.listener;

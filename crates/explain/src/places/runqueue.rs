@@ -336,8 +336,8 @@ pub(crate) fn former_cpus(pid: u32) -> Option<String> {
 }
 
 /// What connections waited for threads that had no CPU, in proportion to the share of the time that these wanted
-/// one and had none: each at most as long as all threads of a process did. Most of the time a connection may have
-/// waited for what else they wait for.
+/// one and had none. Each at most as long as the threads of a process waited, all together: who is asleep is not
+/// waiting for a CPU, however long an answer is owed.
 pub(crate) fn lost<'a>(
     story: &Story,
     conns: impl Iterator<Item = &'a Conn>,

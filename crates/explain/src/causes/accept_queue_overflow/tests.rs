@@ -200,6 +200,13 @@ fn drops_of_one_listener_are_not_blamed_on_another() {
         held_by: vec![(900, 1, "idle", "S")],
         ..Listen::default()
     });
+    // The namespace's overflows are of the one whose queue is full; this one drops what fits no connection.
+    f.listen(Listen {
+        at: "10.79.0.1:7000",
+        held_by: vec![(901, 1, "public", "S")],
+        drops: 500,
+        ..Listen::default()
+    });
     let f = only(&f, ID);
     assert_eq!(f.scope.listener, "10.79.0.1:5000");
 }

@@ -225,3 +225,17 @@ fn hostile_rows_do_no_harm() {
     }
     found(&recording);
 }
+
+#[test]
+fn the_reset_of_a_known_peer_is_its_own_whatever_address_it_has() {
+    // The client called a virtual address, as of a service of a cluster; its peer is known all the same.
+    let theirs = |by: Option<u32>| {
+        let story = analysis::Story::read(&broken(8, by).write().unwrap().recording).unwrap();
+        let of_client = |c: &&analysis::Conn| c.netns == CLIENT && c.peer.is_some();
+        let mut conn = story.conns.iter().find(of_client).unwrap().clone();
+        conn.remote.addr = synth::place("10.96.0.10:1").0;
+        super::may_be_the_peers(&story, &conn)
+    };
+    assert!(theirs(Some(SERVER)));
+    assert!(!theirs(None));
+}

@@ -75,3 +75,27 @@ fn look_alikes_are_not_it() {
     softnet.cpus.extend([cpu(0, 0), cpu(9, 1)]);
     assert!(found(&softnet).iter().all(|f| f.cause != ID));
 }
+
+#[test]
+fn what_tcp_missed_came_by_the_interface_that_carries_most() {
+    let mut f = lost("rx_dropped", 300.0, 350);
+    only(&f, ID);
+    let quiet: Vec<_> = f
+        .resources
+        .iter()
+        .filter(|r| &*r.instance == "eth0" && &*r.metric == "rx_packets")
+        .cloned()
+        .collect();
+    for mut row in quiet {
+        row.instance = "eth1".into();
+        row.value *= 10.0;
+        f.resources.push(row);
+    }
+    assert!(found(&f).is_empty());
+    // What its ring had no room for was wanted, whoever else is busy.
+    f.resources
+        .iter_mut()
+        .filter(|r| &*r.metric == "rx_dropped")
+        .for_each(|r| r.metric = "rx_fifo".into());
+    only(&f, ID);
+}

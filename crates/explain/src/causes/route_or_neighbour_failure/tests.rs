@@ -195,3 +195,35 @@ fn who_refused_it_is_not_hidden() {
         "{says}"
     );
 }
+
+#[test]
+fn what_a_node_passes_on_and_nobody_sends_again_is_a_note() {
+    let mut f = dropped("NEIGH_FAILED");
+    // Of what it forwards it is a small share.
+    f.raise(SERVER, counter::IP_IN_RECEIVES, 1_000_000);
+    assert!(found(&f).iter().all(|f| f.cause != ID));
+    let mut once = dropped("NEIGH_FAILED");
+    let dropped = once.events.iter_mut().filter(|e| e.reason.is_some());
+    for (n, event) in dropped.enumerate() {
+        event.remote_addr = place(&format!("192.0.2.{n}:1")).0;
+    }
+    once.seen_from(SERVER);
+    let told = found(&once);
+    assert!(
+        told.is_empty(),
+        "{:?}",
+        told.iter()
+            .map(|f| (&f.title, f.lost_s.seconds()))
+            .collect::<Vec<_>>()
+    );
+    let notes = crate::explain(&once.write().unwrap()).unwrap().notes;
+    assert!(notes.iter().any(|n| n.cause == ID), "{notes:?}");
+}
+
+#[test]
+fn a_route_is_missing_to_where_packets_go() {
+    let f = only(&dropped("IP_INNOROUTES"), ID);
+    assert!(f.fix.contains("a route to 10.79.0.1"), "{}", f.fix);
+    let look = f.advice[0].command.as_deref();
+    assert!(look.is_some_and(|c| c.ends_with("ip route get 10.79.0.1")));
+}

@@ -363,6 +363,45 @@ fn threads_that_are_kept_from_working() {
     assert!(found(&asked(waits([0.0, 0.0], "read"))).is_empty());
 }
 
+/// A thread waits for a future, which another one fulfils once a database has answered it.
+#[test]
+fn what_another_thread_fetched_is_no_lock() {
+    let mut f = asked(Asked {
+        usual: (0, 0.0),
+        slow: (40, 100.0),
+        awake: [0.0, 0.0],
+        slept_in: Some("futex"),
+        ..Asked::default()
+    });
+    let locked = |f: &Fixture| found(f).iter().any(|f| f.title.contains("lock"));
+    assert!(locked(&f));
+    let (database, port, _) = synth::place("10.79.0.9:5432");
+    let fetched = f.waits.iter_mut().map(|wait| {
+        wait.waker_tid = 9_000;
+        recording::tables::Wait {
+            tid: 9_000,
+            time_ns: wait.time_ns - 1_000,
+            syscall: Some("epoll_wait".into()),
+            waker: recording::Waker::Softirq,
+            cause_attempt: Some(0),
+            cause_remote_addr: database,
+            cause_remote_port: port,
+            ..wait.clone()
+        }
+    });
+    let fetched: Vec<_> = fetched.collect();
+    f.waits.extend(fetched);
+    assert!(locked(&f), "whoever sent that was asked nothing");
+    let asks = Request {
+        role: Role::Client,
+        addr: database,
+        port,
+        ..f.requests[0].clone()
+    };
+    f.requests.push(asks);
+    assert!(!locked(&f), "{:?}", found(&f));
+}
+
 #[test]
 fn what_was_not_read_for_seconds() {
     let late = Asked {

@@ -1,4 +1,4 @@
-//! Whether those who are refused miss what does not listen: probes do not, nor who goes on to the other family.
+//! Refusals that nobody minds: those of probes, and of who goes on to the other family of addresses.
 
 use ahash::AHashSet;
 use analysis::stats::median;
@@ -27,7 +27,7 @@ pub(super) struct Harmless {
 }
 
 /// `None` when somebody may miss the service.
-pub(super) fn harmless(place: &Refusals) -> Option<Harmless> {
+pub(super) fn of(place: &Refusals) -> Option<Harmless> {
     if go_on(place) {
         let (at, n) = (place.at, count(place.refused()));
         return Some(Harmless {
