@@ -230,7 +230,8 @@ impl<'a> AcceptWaits<'a> {
         lost.of_exchanges(OfExchanges {
             slow: self.count(),
             of: self.of_all(),
-            connections: self.ids().len() as u64,
+            // A connection waits for accept() once, and few of them are told one by one.
+            connections: self.count(),
             lost_ns: self.waited_ns(),
             whole_ns: exchanged_ns(&all.all).max(self.waited_ns()),
             stalled_ns: self.longest_ns(),

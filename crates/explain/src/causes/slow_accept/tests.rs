@@ -10,6 +10,10 @@ const ID: &str = "slow-accept";
 
 /// Requests of which 30 take so long, so much of it before accept(); and a queue as samples see it.
 pub(crate) fn late(slow_ms: f64, accept_ms: f64, queue: Vec<u32>) -> Fixture {
+    so_many_late(30, slow_ms, accept_ms, queue)
+}
+
+fn so_many_late(n: u64, slow_ms: f64, accept_ms: f64, queue: Vec<u32>) -> Fixture {
     let mut f = Fixture::new();
     f.listen(Listen {
         backlog: 4_096,
@@ -17,7 +21,7 @@ pub(crate) fn late(slow_ms: f64, accept_ms: f64, queue: Vec<u32>) -> Fixture {
         ..Listen::default()
     });
     f.ask(Asked {
-        slow: (30, slow_ms),
+        slow: (n, slow_ms),
         accept_ms,
         ..Asked::default()
     });
@@ -83,6 +87,14 @@ fn a_queue_with_room() {
     assert_eq!(f.advice[0].change, Some(Change::AcceptFaster { listener }));
     let lost = f.lost_s.seconds().expect("measured");
     assert!((35.0..36.5).contains(&lost), "{lost}");
+}
+
+#[test]
+fn a_wait_is_a_connection_of_its_own_though_one_is_told() {
+    let mut f = so_many_late(13, 1_200.0, 1_190.0, four());
+    f.exchanges.truncate(1);
+    let f = only(&f, ID);
+    assert_eq!(f.impact.affected, 13);
 }
 
 #[test]
