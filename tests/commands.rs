@@ -9,5 +9,4 @@ mod fixtures;
 mod kernels;
 mod layout;
 mod packed;
-mod parts;
 mod report;

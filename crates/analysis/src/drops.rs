@@ -71,7 +71,9 @@ impl Drops {
     pub(super) fn add(&mut self, at: RowRef, row: &Event) {
         let reason = row.reason.as_deref().unwrap_or("");
         // What TCP throws away it has received, or does not want: old data, duplicates.
-        if reason.starts_with("TCP_") || matches!(reason, "" | "NOT_SPECIFIED" | "NO_SOCKET") {
+        // Nor has anybody lost a copy of what is meant for another host.
+        let unwanted = matches!(reason, "" | "NOT_SPECIFIED" | "NO_SOCKET" | "OTHERHOST");
+        if reason.starts_with("TCP_") || unwanted {
             return;
         }
         let from = Endpoint::new(row.remote_addr, row.remote_port);

@@ -78,9 +78,20 @@ pub struct Group {
     pub last_ns: u64,
     /// Some of the rows.
     pub rows: Vec<RowRef>,
-    /// The first remote addresses seen and how often each.
-    pub remotes: Vec<(Addr, u64)>,
+    /// The first remote addresses seen.
+    pub remotes: Vec<Remote>,
     key: Key,
+}
+
+/// An address that packets of a group came from or went to.
+#[derive(Clone, Copy, Debug)]
+pub struct Remote {
+    /// The address.
+    pub addr: Addr,
+    /// How many.
+    pub count: u64,
+    /// In which parts of the recording some did.
+    pub slots: u32,
 }
 
 /// By how often it happened.
@@ -115,8 +126,9 @@ impl Group {
 }
 
 impl Packets {
-    /// Where resets do not tell of refused connects (`resets_tell`), the drop of the SYN does.
-    pub fn add(&mut self, at: RowRef, kind: &EventKind, row: &Event, resets_tell: bool) {
+    /// In a part of the recording. Where resets do not tell of refused connects (`resets_tell`), the drop of the SYN
+    /// does.
+    pub fn add(&mut self, at: RowRef, kind: &EventKind, row: &Event, slot: u32, resets_tell: bool) {
         let opening = opens(row.flags);
         let no_socket = row.reason.as_deref() == Some("NO_SOCKET");
         let what = match kind {
@@ -160,9 +172,17 @@ impl Packets {
             group.rows.push(at);
         }
         let remotes = &mut group.remotes;
-        match remotes.iter().position(|(a, _)| *a == row.remote_addr) {
-            Some(known) => remotes[known].1 += 1,
-            None if remotes.len() < KEPT_REMOTES => remotes.push((row.remote_addr, 1)),
+        let room = remotes.len() < KEPT_REMOTES;
+        match remotes.iter_mut().find(|r| r.addr == row.remote_addr) {
+            Some(known) => {
+                known.count += 1;
+                known.slots |= slot;
+            }
+            None if room => remotes.push(Remote {
+                addr: row.remote_addr,
+                count: 1,
+                slots: slot,
+            }),
             None => {}
         }
     }

@@ -15,6 +15,7 @@ use crate::connections::{Connections, MAX_CONNECTIONS};
 use crate::cpus::Cpus;
 use crate::processes::read_holders;
 use crate::resources::Resources;
+use crate::slots::Slots;
 use crate::words;
 use crate::{
     Activity, Binds, Conn, ConnId, Counters, Denied, Devices, Drops, Endpoint, Group, Health,
@@ -329,7 +330,8 @@ impl Story {
                 }
                 self.resets.event(at, kind, row, connections.of(row));
                 let resets_tell = self.health.sees(&SourceName::ResetsUnmatched);
-                self.packets.add(at, kind, row, resets_tell);
+                let slot = self.slots().bit(row.time_ns);
+                self.packets.add(at, kind, row, slot, resets_tell);
             }
         }
     }
@@ -555,6 +557,11 @@ impl Story {
     /// When the recording began and ended, ns of CLOCK_MONOTONIC.
     pub(crate) fn span(&self) -> (u64, u64) {
         (self.start_ns, self.end_ns)
+    }
+
+    /// The recording in parts.
+    pub fn slots(&self) -> Slots {
+        Slots::new(self.start_ns, self.end_ns)
     }
 
     /// How long the recording is, s; at least a millisecond.

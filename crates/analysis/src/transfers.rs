@@ -9,6 +9,7 @@ use super::flow::BULK_BYTES;
 use super::fold::Moved;
 use super::resends::{KEPT_RTTS, Resends, Rtts};
 use super::shut::Shut;
+use super::slots::Slots;
 use super::stalls::{Passed, Progress, STALL, Stall, Way, Ways};
 use crate::bounded::{BoundedMap, Interest};
 
@@ -22,8 +23,6 @@ const PEAK_US: u64 = 100_000;
 const LONGEST_US: u64 = 1 << 40;
 /// What is received comes in segments of at least so many bytes, for all that is known (RFC 9293, 3.7.1).
 const LEAST_MSS: u32 = 536;
-/// Parts of the recording in which losses are looked for.
-pub const SLOTS: u32 = 32;
 
 /// All transfers.
 #[derive(Debug, Default)]
@@ -32,8 +31,7 @@ pub struct Transfers {
     /// Segments retransmitted after the handshake, per namespace.
     resends: AHashMap<u32, u64>,
     ways: Ways,
-    /// Start and length of the recording, ns.
-    span: (u64, u64),
+    slots: Slots,
 }
 
 /// How data moved over one end of a connection.
@@ -85,6 +83,8 @@ pub struct Transfer {
     pub closed: u32,
     /// Limit of the receive buffer, bytes.
     pub rcvbuf: u32,
+    /// Whether the application set that.
+    pub rcvbuf_set: Option<bool>,
     /// What its kernel knows of how it is read.
     pub taken: Taken,
     /// Limit of the send buffer, bytes.
@@ -142,7 +142,7 @@ impl Transfers {
 
     pub(super) fn new(start_ns: u64, end_ns: u64) -> Transfers {
         Transfers {
-            span: (start_ns, end_ns.saturating_sub(start_ns).max(1)),
+            slots: Slots::new(start_ns, end_ns),
             ..Transfers::default()
         }
     }
@@ -169,9 +169,7 @@ impl Transfers {
     /// A segment was retransmitted, after the handshake; `id` when its connection is known.
     pub(super) fn resent(&mut self, id: Option<ConnId>, at: RowRef, row: &Event) {
         *self.resends.entry(row.netns).or_default() += 1;
-        let (start, length) = self.span;
-        let since = row.time_ns.saturating_sub(start).min(length - 1);
-        let slot = (u128::from(since) * u128::from(SLOTS) / u128::from(length)) as u32;
+        let slot = self.slots.bit(row.time_ns);
         let passed = self.passed((row.netns, row.local_addr, row.remote_addr));
         let Some(id) = id else { return };
         let transfer = self.entry(id);
@@ -201,7 +199,7 @@ impl Transfers {
             Some(RetransmitKind::Rto) => resends.timeouts += 1,
             _ => resends.other += 1,
         }
-        resends.slots |= 1 << slot.min(SLOTS - 1);
+        resends.slots |= slot;
         resends.rtts.add(row.rtt_us.unwrap_or(0));
         keep(&mut resends.rows, at);
     }
@@ -316,6 +314,7 @@ impl Transfer {
         self.span_ns = row.time_ns.saturating_sub(self.base_ns);
         self.mss = row.snd_mss.unwrap_or(self.mss);
         self.rcvbuf = row.rcvbuf.unwrap_or(self.rcvbuf);
+        self.rcvbuf_set = row.rcvbuf_set.or(self.rcvbuf_set);
         self.taken.see(row);
         self.sndbuf = row.sndbuf.unwrap_or(self.sndbuf);
         self.sndbuf_set = row.sndbuf_set.or(self.sndbuf_set);

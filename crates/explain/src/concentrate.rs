@@ -21,13 +21,12 @@ const OF_PATHS: &[(Id, &str)] = &[
     (Id::PATH_LOSS, "lose packets"),
     (Id::TAIL_LOSS, "lose the last segments of bursts"),
     (Id::BUFFERBLOAT, "have a queue that stays full"),
-    (Id::SLOW_READER, "lead to slow readers"),
     (Id::PMTU_BLACK_HOLE, "swallow full segments"),
     (Id::PEER_GONE, "have fallen silent"),
     (Id::PATH_OUTAGE, "were cut off for a while"),
 ];
 /// Causes of those who read at the other end of a path: each for itself, whatever the paths share.
-const OF_READERS: &[Id] = &[Id::ZERO_WINDOW, Id::RECEIVE_BUFFER_SMALL];
+const OF_READERS: &[Id] = &[Id::SLOW_READER, Id::ZERO_WINDOW, Id::RECEIVE_BUFFER_SMALL];
 /// What paths share is at fault when more than this share of them is in trouble: were it well, so would most be.
 const MOST: f64 = 0.5;
 /// With clients at so many addresses, of which most are well, a server serves the internet, lines of all kinds.

@@ -18,6 +18,9 @@ use crate::matters;
 use crate::one_stop;
 use crate::place::Place;
 
+/// What follows from a cause may be measured otherwise than that, and costs as much or so many times as much.
+const CONSEQUENCE: u64 = 4;
+
 /// What the causes say of a story.
 #[derive(Default)]
 pub(crate) struct Judged {
@@ -146,6 +149,12 @@ fn same(a: &Finding, b: &Finding) -> bool {
     at(a) == at(b) && a.scope.place() == b.scope.place()
 }
 
+/// Whether what a cause cost may be what its consequence did: of what cost several times as much it is not the reason.
+fn accounts_for(by: &Finding, consequence: &Finding) -> bool {
+    let (cost, of) = (weight(by), weight(consequence));
+    cost == 0 || of <= cost.saturating_mul(CONSEQUENCE)
+}
+
 /// Leaves out what follows from another finding at the same place. What is too little to be a finding does not
 /// take one away that matters.
 fn drop_consequences(story: &Story, inquiry: &Inquiry, all: &mut Vec<Finding>) {
@@ -160,7 +169,7 @@ fn drop_consequences(story: &Story, inquiry: &Inquiry, all: &mut Vec<Finding>) {
             });
             there && explains(by).contains(&f.cause)
         });
-        told.any(|by| matters(by) || !matters(f))
+        told.any(|by| (matters(by) && accounts_for(by, f)) || !matters(f))
     };
     let stays: Vec<bool> = all.iter().map(|f| !follows(f)).collect();
     let mut stays = stays.into_iter();

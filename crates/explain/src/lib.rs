@@ -9,6 +9,7 @@ mod actions;
 mod advice;
 mod answers;
 mod asked;
+mod callers;
 mod case;
 mod cause;
 mod causes;
@@ -124,21 +125,27 @@ pub fn causes_page(
         page.push_str(&format!("| {number} | {name} | {why} |\n"));
     }
     page.push_str(
-        "\nWhat each of the others needs, at least one source of each group; the causes that it is told apart from; and \
+        "\nWhat each of the others needs, at least one source of each group (with the part that `--with` records it by, where \
+         that has another name); the causes that it is told apart from; and \
          where [the lab](lab.md) plants it. What it cannot make here is tested on recordings made up row by row. Found are \
          in [the exam](exam.md) so many of the faults that a user notices, whatever else was wrong beside them and \
          whichever side was recorded.\n\n\
          | cause | needs | told apart from | planted by | found |\n|---|---|---|---|---|\n",
     );
-    for cause in causes::ALL {
+    let mut all: Vec<&Cause> = causes::ALL.iter().collect();
+    all.sort_by_key(|cause| cause.number);
+    for cause in &all {
         page.push_str(&row_of(cause, &planted(cause.id), examined(cause.id)));
     }
-    for cause in causes::ALL {
+    for cause in all {
         let Cause {
             id, number, title, ..
         } = cause;
         let text = cause.page.trim();
         page.push_str(&format!("\n## {number} `{id}`: {title}\n\n{text}\n"));
+        if !cause.seen_from.is_empty() {
+            page.push_str(&format!("\n**Looked for from.** {}.\n", cause.seen_from));
+        }
     }
     page
 }
@@ -149,7 +156,14 @@ fn row_of(cause: &Cause, planted: &[String], examined: Option<(u64, u64)>) -> St
         let names: Vec<String> = names.map(|name| format!("`{name}`")).collect();
         names.join(between)
     };
-    let any = |group: &&[SourceName]| code(&mut group.iter().map(|s| s.to_string()), " or ");
+    let source = |source: &SourceName| match source.part() {
+        Some(part) if part != source.to_string() => format!("`{source}` ({part})"),
+        _ => format!("`{source}`"),
+    };
+    let any = |group: &&[SourceName]| {
+        let sources: Vec<String> = group.iter().map(source).collect();
+        sources.join(" or ")
+    };
     let needs: Vec<String> = cause.needs.iter().map(any).collect();
     let planted = match planted {
         [] => "nowhere: made up row by row".to_string(),

@@ -7,6 +7,7 @@ use analysis::account::{self, State};
 use analysis::{Conn, Endpoint, Outcome, Story};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::callers::{Caller, Callers};
 use crate::other_family::OtherFamily;
 
 /// A request or a connect that failed costs its caller at least this: what retries, retries after it, ns.
@@ -16,8 +17,6 @@ pub(crate) const SYN_TIMEOUT_NS: u64 = 1_000_000_000;
 
 /// An end, as no other is.
 pub(crate) type End = (u32, Endpoint, Endpoint, u64);
-/// Who connects, and where to.
-pub(crate) type Caller = (u32, Option<u32>, Endpoint);
 
 /// Time that connections lost to one finding, all ends together.
 #[derive(Clone, Debug, Default)]
@@ -160,6 +159,10 @@ impl Lost {
     /// elsewhere and did not come again no more is known than that it failed. Overlaps count once.
     pub fn outages<'a>(story: &Story, conns: impl IntoIterator<Item = &'a Conn>) -> Lost {
         let conns: Vec<&Conn> = conns.into_iter().collect();
+        if conns.is_empty() {
+            return Lost::default();
+        }
+        let callers = Callers::of(story);
         let other_family = OtherFamily::of(story, conns.iter().copied());
         let mut lost = Lost::default();
         let mut failed: BTreeMap<Caller, Vec<(u64, &Conn)>> = BTreeMap::new();
@@ -176,17 +179,20 @@ impl Lost {
             };
             // Of an older one whose end was not recorded no moment is known.
             let from = from.max(story.start_ns);
-            failed.entry(caller(conn)).or_default().push((from, conn));
+            failed
+                .entry(callers.caller(conn))
+                .or_default()
+                .push((from, conn));
         }
-        let places: BTreeSet<_> = failed.keys().map(|(netns, _, to)| (*netns, *to)).collect();
+        let places: BTreeSet<_> = failed.keys().map(|c| (c.netns, c.to)).collect();
         let mut well: BTreeMap<Caller, Vec<u64>> = BTreeMap::new();
         let mut anybody: BTreeMap<(u32, Endpoint), Vec<u64>> = BTreeMap::new();
         for conn in &story.conns {
             let (caller, done) = (
-                caller(conn),
+                callers.caller(conn),
                 matches!(conn.outcome, Outcome::Open | Outcome::Closed),
             );
-            let place = (caller.0, caller.2);
+            let place = (caller.netns, caller.to);
             if let (Some(at), true) = (conn.established_ns, done && places.contains(&place)) {
                 well.entry(caller).or_default().push(at);
                 anybody.entry(place).or_default().push(at);
@@ -203,7 +209,7 @@ impl Lost {
         for (caller, mut failed) in failed {
             failed.sort_unstable_by_key(|(from, conn)| (*from, end(conn)));
             let over = stopped_trying(&failed)
-                .and_then(|ns| after(anybody.get(&(caller.0, caller.2)), ns));
+                .and_then(|ns| after(anybody.get(&(caller.netns, caller.to)), ns));
             let over = over.unwrap_or(story.end_ns);
             let mut until = 0;
             for (from, conn) in failed {
@@ -303,17 +309,6 @@ fn stopped_trying(failed: &[(u64, &Conn)]) -> Option<u64> {
     ends.collect::<Option<Vec<u64>>>()?.into_iter().max()
 }
 
-pub(crate) fn caller(conn: &Conn) -> Caller {
-    // Whoever asks may ask a listener of this host.
-    match conn.asks() {
-        true => (conn.netns, conn.pid, conn.remote),
-        false => {
-            let to = Endpoint::new(conn.remote.addr, conn.local.port);
-            (conn.netns, None, to)
-        }
-    }
-}
-
 /// What is claimed of each state of each end: what several claim counts once, ns.
 pub(crate) fn claimed_once<'a>(
     claims: impl Iterator<Item = &'a Lost>,
@@ -326,18 +321,22 @@ pub(crate) fn claimed_once<'a>(
     once
 }
 
-/// Gives each the time that was lost to it: what several claim is shared equally.
+/// Gives each the time that was lost to it: what several claim is shared by what each claims, and no more is lost than
+/// the most of that.
 pub(crate) fn settle<'a>(claims: impl Iterator<Item = &'a mut Lost>) {
     let mut claims: Vec<&mut Lost> = claims.collect();
-    let mut claimants: AHashMap<(End, State), u32> = AHashMap::new();
-    for claim in &claims {
-        for cell in claim.of_ends.keys() {
-            *claimants.entry(*cell).or_default() += 1;
-        }
+    let once = claimed_once(claims.iter().map(|claim| &**claim));
+    let mut sums: AHashMap<(End, State), f64> = AHashMap::new();
+    for (cell, ns) in claims.iter().flat_map(|claim| &claim.of_ends) {
+        *sums.entry(*cell).or_default() += *ns as f64;
     }
     for claim in &mut claims {
         let shared = |(cell, ns): (&(End, State), &u64)| {
-            *ns as f64 / f64::from(claimants.get(cell).copied().unwrap_or(1))
+            let (most, sum) = (once.get(cell), sums.get(cell));
+            let part = most
+                .zip(sum)
+                .map_or(1.0, |(most, sum)| *most as f64 / sum.max(1.0));
+            *ns as f64 * part
         };
         let ends: f64 = claim.of_ends.iter().map(shared).sum();
         let ns = ends + claim.elsewhere_ns as f64;
@@ -397,6 +396,26 @@ mod tests {
         (failed[0].start_ns, failed[0].established_ns) = (0, Some(0));
         failed[0].ended_ns = None;
         assert_eq!(seconds(&story, &failed[..1]), 6.0);
+    }
+
+    #[test]
+    fn what_a_script_starts_anew_for_each_request_fails_as_one() {
+        let mut story = refused();
+        let mut failed = story.conns.clone();
+        failed.truncate(3);
+        for ((conn, at), pid) in failed.iter_mut().zip([10, 11, 13]).zip(5..) {
+            (conn.start_ns, conn.pid) = (at * S, Some(pid));
+            (conn.comm, conn.ended_ns) = (Some("curl".into()), Some(at * S));
+        }
+        story.conns = failed.clone();
+        (story.start_ns, story.end_ns) = (0, 15 * S);
+        assert_eq!(seconds(&story, &failed), 5.0);
+        // Each goes on by itself where it tries again.
+        for (nth, again) in failed.clone().into_iter().enumerate() {
+            let start_ns = (14 * S).saturating_add(nth as u64);
+            story.conns.push(Conn { start_ns, ..again });
+        }
+        assert_eq!(seconds(&story, &failed), 11.0);
     }
 
     #[test]

@@ -11,8 +11,9 @@ use analysis::account::{self, Role, ServiceKey};
 
 use analysis::words::{duration, percent, plural};
 
+use crate::callers::{Caller, Callers, Who};
 use crate::finding::{Finding, Impact};
-use crate::lost::{Caller, End, caller, end};
+use crate::lost::{End, end};
 use crate::places::outage;
 use crate::say::Quantity;
 
@@ -156,6 +157,7 @@ impl Stake {
         let mut stake = Stake::default();
         let whole_ns = story.end_ns.saturating_sub(story.start_ns);
         let mut outage_ns = 0;
+        let callers = Callers::of(story);
         let mut failed: BTreeMap<Caller, (u64, u64, u64)> = BTreeMap::new();
         let mut attempts: AHashMap<Caller, u64> = AHashMap::new();
         for conn in &story.conns {
@@ -167,7 +169,7 @@ impl Stake {
             // No end was awake for longer than there is a recording of.
             let awake = spent.awake().min(whole_ns);
             stake.lost_ns.1 = stake.lost_ns.1.saturating_add(awake);
-            *attempts.entry(caller(conn)).or_default() += 1;
+            *attempts.entry(callers.caller(conn)).or_default() += 1;
             let Some(ns) = of_end(conn) else { continue };
             stake.ends += 1;
             stake.lost_ns.0 = stake.lost_ns.0.saturating_add(ns);
@@ -184,7 +186,8 @@ impl Stake {
                 stake.sending.1 = stake.sending.1.saturating_add(sent);
             }
             if conn.established_ns.is_none() {
-                let of_caller = failed.entry(caller(conn)).or_insert((0, u64::MAX, 0));
+                let of_caller = failed.entry(callers.caller(conn));
+                let of_caller = of_caller.or_insert((0, u64::MAX, 0));
                 of_caller.0 += 1;
                 of_caller.1 = of_caller.1.min(conn.start_ns);
                 of_caller.2 = of_caller.2.max(conn.ended_ns.unwrap_or(story.end_ns));
@@ -197,7 +200,9 @@ impl Stake {
             let awake = forgotten.spent.awake().min(most_ns);
             stake.lost_ns.1 = stake.lost_ns.1.saturating_add(awake);
             if role != Role::Server {
-                *attempts.entry((netns, forgotten.pid, at)).or_default() += forgotten.ends;
+                let who = forgotten.pid.map_or(Who::Unknown, Who::Process);
+                let caller = Caller { netns, who, to: at };
+                *attempts.entry(caller).or_default() += forgotten.ends;
             }
         }
         if let Some((caller, (n, from, to))) = failed.into_iter().max_by_key(|(_, (n, ..))| *n) {

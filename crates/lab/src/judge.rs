@@ -233,9 +233,13 @@ pub(crate) fn judge_account(truth: &Truth, servers: &[Running], accounts: &[Valu
         let total = requests.and_then(|r| r["total_s"].as_f64());
         let share = part.zip(total).map(|(part, total)| part / total);
         if share.is_none_or(|share| share < asked.least) {
+            let percent = |share: f64| format!("{:.0} %", share * 100.0);
             wrong.push(format!(
-                "of the time of the requests to {} {} is {share:?}, not at least {}",
-                asked.server, asked.part, asked.least
+                "of the time of the requests to {} {} went to {}, not at least {}",
+                asked.server,
+                share.map_or("an unknown part".into(), percent),
+                asked.part,
+                percent(asked.least)
             ));
         }
     }

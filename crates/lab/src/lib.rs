@@ -34,7 +34,6 @@ pub use link::{Counters, Link, Wire};
 pub use netns::Netns;
 pub use outcome::{Change, Figure, Fix, LinkReport, Outcome, Round, Workload};
 pub use plant::{Load, Plant, Programs};
-pub use recorder::EXPLAINED;
 pub use repeat::{Repeated, RunLine, render_runs, repeat};
 pub use report::render;
 pub use scenario::{

@@ -14,9 +14,6 @@ use crate::{Error, Stop};
 /// is busy or emulated.
 const WORK: Duration = Duration::from_secs(120);
 
-/// What `explain` records by itself, and `record` when it is told to.
-pub const EXPLAINED: &str = "waits,threads,requests,heartbeats,profile";
-
 /// What to record, and where to.
 pub(crate) struct Recorded<'a> {
     pub(crate) recording: &'a Path,
@@ -39,7 +36,7 @@ impl Recorder {
     /// Starts to record, and waits until it has begun.
     pub(crate) fn start(tcpwhy: &Path, what: &Recorded, stop: &Stop) -> Result<Recorder, Error> {
         let ready = what.recording.with_extension("ready");
-        let mut parts = vec![EXPLAINED];
+        let mut parts = vec!["explain"];
         parts.extend(what.parts.iter().map(String::as_str));
         let mut command = Command::new(tcpwhy);
         command

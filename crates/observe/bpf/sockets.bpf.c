@@ -6,6 +6,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 #define TCP_ECN_OK	 1
 #define SOCK_SNDBUF_LOCK 1
+#define SOCK_RCVBUF_LOCK 2
 
 /* User space sets these between runs. */
 u32 full_dump; /* report idle connections, too */
@@ -155,7 +156,9 @@ static __always_inline void fill_full(struct tw_socket *s, struct tcp_sock *tp)
 	s->rcv_isn = tp->rcv_nxt - (u32)tp->bytes_received;
 	s->rcvbuf = sk->sk_rcvbuf;
 	s->sndbuf = sk->sk_sndbuf;
-	s->sndbuf_set = BPF_CORE_READ_BITFIELD(sk, sk_userlocks) & SOCK_SNDBUF_LOCK;
+	u8 locks = BPF_CORE_READ_BITFIELD(sk, sk_userlocks);
+	s->sndbuf_set = locks & SOCK_SNDBUF_LOCK;
+	s->rcvbuf_set = locks & SOCK_RCVBUF_LOCK;
 	s->rmem_alloc = sk->sk_backlog.rmem_alloc.counter;
 	s->wmem_queued = sk->sk_wmem_queued;
 	s->drops = sk->sk_drops.counter;

@@ -230,7 +230,8 @@ struct tw_socket {
 	u8 nonagle; /* TCP_NAGLE_OFF, TCP_NAGLE_CORK … */
 	u8 tells; /* tw_socket_tells: what this kernel has */
 	u8 sndbuf_set; /* the application set SO_SNDBUF */
-	u8 zero[3];
+	u8 rcvbuf_set; /* SO_RCVBUF */
+	u8 zero[2];
 };
 _Static_assert(sizeof(struct tw_socket) == 376, "tw_socket is shared with Rust");
 

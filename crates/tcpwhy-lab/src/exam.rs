@@ -74,7 +74,7 @@ pub fn run(args: ExamArgs, out: &mut impl Write) -> Result<ExitCode> {
     }
     let grade = lab::Grade::of(&sittings.all);
     if let Some(path) = &args.page {
-        write_page(path, &sittings.all, &grade)?;
+        write_page(path, &args.dir.join(ABOUT), &sittings.all, &grade)?;
     }
     if args.json {
         view::json::lines([&grade], out)?;
@@ -87,6 +87,9 @@ pub fn run(args: ExamArgs, out: &mut impl Write) -> Result<ExitCode> {
     })
 }
 
+/// In the directory of an exam: what its page should say of it besides, such as which builds sat it.
+const ABOUT: &str = "about.md";
+
 /// How long the rest will take: `1 h 58 min`.
 fn left(seconds: f64) -> String {
     let minutes = (seconds / 60.0).ceil() as u64;
@@ -96,13 +99,20 @@ fn left(seconds: f64) -> String {
     }
 }
 
-fn write_page(path: &Path, sittings: &[lab::Sitting], grade: &lab::Grade) -> Result<()> {
+fn write_page(
+    path: &Path,
+    about: &Path,
+    sittings: &[lab::Sitting],
+    grade: &lab::Grade,
+) -> Result<()> {
+    // Nobody has to have written any.
+    let about = std::fs::read_to_string(about).unwrap_or_default();
     let drawn = grade.curve.len() > 1;
     if drawn {
         let picture = path.with_file_name(PICTURE);
         Target::of(&picture)?.write(|out| Ok(chart::svg(&curve(grade), out)?))?;
     }
-    let page = lab::exam_markdown(sittings, grade, drawn.then_some(PICTURE));
+    let page = lab::exam_markdown(sittings, grade, &about, drawn.then_some(PICTURE));
     Target::of(path)?.write(|out| Ok(out.write_all(page.as_bytes())?))?;
     Ok(())
 }
@@ -204,9 +214,15 @@ mod tests {
             sitting(2, 12.0, true),
             sitting(3, 12.0, false),
         ];
-        let path = dir.path().join("exam.md");
-        write_page(&path, &sittings, &lab::Grade::of(&sittings)).unwrap();
+        let (path, about) = (dir.path().join("exam.md"), dir.path().join(ABOUT));
+        let write = || write_page(&path, &about, &sittings, &lab::Grade::of(&sittings)).unwrap();
+        write();
+        let page = std::fs::read_to_string(&path).unwrap();
+        assert!(!page.contains("By one build."), "{page}");
+        std::fs::write(&about, "By one build.\n").unwrap();
+        write();
         let page = std::fs::read_to_string(path).unwrap();
+        assert!(page.contains("\nBy one build.\n"), "{page}");
         assert!(page.contains("(plots/exam.svg)"), "{page}");
         assert!(page.contains(
             "- 3: missed path-loss of path-loss (clients' side, IPv6) (×4.0, 12.0 s lost"

@@ -15,7 +15,7 @@ pub const RECORD: &str = "\
 Examples:
   sudo tcpwhy record -o x.tcpwhy --for 60s    a minute of this host
   sudo tcpwhy record -o x.tcpwhy -- ./load    while a command runs
-  sudo tcpwhy record --with waits,threads     more than by default";
+  sudo tcpwhy record --with explain           all that explain rests on";
 pub const TRACE: &str = "\
 Examples:
   sudo tcpwhy trace retransmits               each as it happens

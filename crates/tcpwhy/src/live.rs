@@ -33,10 +33,10 @@ pub struct WhatArgs {
     /// Record every state change, also the steps of an orderly close
     #[arg(long)]
     pub all_states: bool,
-    /// Record these parts, too: waits, threads, requests, heartbeats, profile (which explain records by itself),
-    /// calls, packets
-    #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = part)]
-    pub with: Vec<Part>,
+    /// Record these parts, too: calls, packets, waits, threads, requests, heartbeats, profile; `explain` for those that
+    /// explain records by itself, the last five
+    #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = parts)]
+    pub with: Vec<Parts>,
     /// Leave these parts out, to record less: waits, threads, requests, heartbeats, profile, ports, ...
     #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = part)]
     pub without: Vec<Part>,
@@ -103,6 +103,20 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long a command may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// What all of `explain` records is called so.
+const EXPLAIN: &str = "explain";
+
+/// A part, or those that `explain` records.
+#[derive(Clone, Debug)]
+pub struct Parts(Vec<Part>);
+
+fn parts(name: &str) -> Result<Parts, String> {
+    match name {
+        EXPLAIN => Ok(Parts(Part::to_explain().collect())),
+        _ => part(name).map(|p| Parts(vec![p])),
+    }
+}
+
 fn part(name: &str) -> Result<Part, String> {
     let names: Vec<_> = Part::ALL.iter().map(|p| p.1).collect();
     Part::named(name).ok_or_else(|| format!("the parts are {}", names.join(", ")))
@@ -113,7 +127,7 @@ impl WhatArgs {
     pub fn options(&self, filter: Filter, parts: impl Iterator<Item = Part>) -> Options {
         Options {
             parts: parts
-                .chain(self.with.iter().copied())
+                .chain(self.with.iter().flat_map(|p| p.0.iter().copied()))
                 .filter(|part| !self.without.contains(part))
                 .collect(),
             filter,

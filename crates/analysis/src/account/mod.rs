@@ -229,6 +229,12 @@ pub fn forgotten(story: &Story) -> impl Iterator<Item = Forgotten> {
     })
 }
 
+/// How many ends of some services are no longer kept one by one: of shares of all of them they are a part.
+pub fn forgotten_ends(story: &Story, of: impl Fn(ServiceKey) -> bool) -> u64 {
+    let all = forgotten(story).filter(|f| of(f.service));
+    all.fold(0, |sum, f| sum.saturating_add(f.ends))
+}
+
 /// Where the time of one end went.
 pub fn of_end(story: &Story, conn: &Conn) -> Spent {
     let (role, _) = place(story, conn, story.health.sees(&SourceName::Sockets));

@@ -28,9 +28,9 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     seen_from: "10 dropped SYNs or last ACKs; or a queue that is full throughout",
     signature: &[
-        "connect takes exactly 1, 3 or 7 s under load",
+        "connect takes exactly 1, 2 or 3 s (or 1, 3, 7 s) under load",
         "connect is fast and the first request hangs",
-        "ListenOverflows rises in nstat",
+        "ListenOverflows or ListenDrops rises in nstat",
     ],
     rivals: &[
         Id::SYN_QUEUE_OVERFLOW,

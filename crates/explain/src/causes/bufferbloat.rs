@@ -1,5 +1,6 @@
 //! C20: transfers fill a deep queue in front of a bottleneck, and everything waits in it.
 
+use analysis::account;
 use analysis::stats::{median, quantile};
 use analysis::words::{figure, rounded};
 
@@ -51,6 +52,13 @@ const MAX_RWND: f64 = 0.3;
 /// What waits in the same queue has at least this share of the transfers' round trip: smoothed, and
 /// sampled once a second. On an empty path it would be two fifths or less.
 const ALIKE: f64 = 0.5;
+
+/// The round trip from which on something waits in the queue of transfers that have such a one: of a queue that is much
+/// deeper than the path, what is nearer to theirs than to the shortest does, as factors go.
+fn alike_us(rtt_us: u32, shortest_us: u32) -> f64 {
+    let (rtt, shortest) = (f64::from(rtt_us), f64::from(shortest_us));
+    (ALIKE * rtt).min((rtt * shortest).sqrt())
+}
 
 /// The round trip from which on a queue counts as deep, on a path whose shortest is this, where these send.
 fn least_us(shortest: u32, ends: &[End]) -> u32 {
@@ -140,8 +148,8 @@ impl<'a> Queue<'a> {
         }
         let rtt_us = median_rtt(&bulk)?;
         // How deep it is the transfers say, which are in flight all the time.
-        let waits =
-            |e: &End| usual_rtt(e).is_some_and(|rtt| f64::from(rtt) >= ALIKE * f64::from(rtt_us));
+        let alike = alike_us(rtt_us, min_rtt_us);
+        let waits = |e: &End| usual_rtt(e).is_some_and(|rtt| f64::from(rtt) >= alike);
         let queue = Queue {
             path,
             rtt_us,
@@ -184,10 +192,21 @@ impl<'a> Queue<'a> {
     /// What those beside the transfers waited longer than on an empty path; a transfer itself loses
     /// nothing to a queue that it keeps full.
     fn lost(&self) -> Lost {
-        let late = self.late.iter().map(|e| e.conn);
+        let story = self.path.story;
         let longer = 1.0 - f64::from(self.min_rtt_us) / f64::from(self.rtt_us.max(1));
         let states = [State::Path, State::Awaiting, State::Repair];
-        Lost::states(self.path.story, late, &states, longer)
+        let wait_ns = u64::from(self.wait_us()).saturating_mul(1_000);
+        let mut lost = Lost::unknown();
+        let waited: u64 = self.late.iter().map(|e| e.transfer.segments()).sum();
+        for end in &self.late {
+            // What it sent waited in the queue; what else an answer took is the peer's.
+            let most_ns = end.transfer.segments().saturating_mul(wait_ns);
+            let spent = account::of_end(story, end.conn);
+            let spent: u64 = states.iter().map(|state| spent.of(*state)).sum();
+            let share = longer.min(most_ns as f64 / spent.max(1) as f64);
+            lost = lost.and(Lost::states(story, [end.conn], &states, share));
+        }
+        lost.happened(waited, waited)
     }
 
     fn impact(&self) -> Impact {
@@ -262,8 +281,9 @@ impl<'a> Queue<'a> {
             expected: rounded(bulk / 1e3),
             measured: rounded(beside / 1e3),
             unit: "ms".into(),
-            agrees: beside >= bulk * ALIKE,
-            tolerance: "at least half of it: on an empty path it would be two fifths or less"
+            agrees: beside >= alike_us(self.rtt_us, self.min_rtt_us),
+            tolerance: "at least half of it (on an empty path it would be two fifths or less), or nearer to it than to \
+                        the shortest, as factors"
                 .into(),
         })
     }

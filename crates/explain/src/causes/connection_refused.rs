@@ -136,7 +136,7 @@ fn seconds(place: &Refusals) -> f64 {
 /// A client here, or one away that tried often.
 fn insisted(place: &Refusals) -> bool {
     let mut remotes = place.groups.iter().flat_map(|g| &g.remotes);
-    !place.ids.is_empty() || remotes.any(|(_, n)| *n >= MIN_PER_CLIENT)
+    !place.ids.is_empty() || remotes.any(|r| r.count >= MIN_PER_CLIENT)
 }
 
 /// Another sent the resets: something listens there, or a firewall here threw the SYNs away.

@@ -49,6 +49,7 @@ const LEAST_IN_ALL_NS: u64 = 1_000_000_000;
 const LEAST_TO_RUNNING: f64 = 0.5;
 /// A mean wait of less, each time that it wants a CPU, is the scheduler's ordinary work, ns.
 const LEAST_MEAN_NS: u64 = 1_000_000;
+const UNHARMED: &str = "none of its connections waited for it, as far as samples tell";
 
 /// A thread that waits, and for what; with those of the same program that do so, too.
 struct Waiter<'a> {
@@ -181,9 +182,12 @@ fn judge(waiter: &Waiter) -> Finding {
         n => format!("{} (pid {} and {n} more)", thread.comm, thread.pid),
     };
     let share = percent(thread.waiting());
+    let lost = waiter.lost();
+    let unharmed = lost.ends().next().is_none() && !waiter.answers();
     let case = Case::new(story, CAUSE, waiter.scope())
         .placed(Place::Process(thread.pid))
-        .affects(waiter.impact(), waiter.lost())
+        .affects(waiter.impact(), lost)
+        .noted(unharmed.then_some(UNHARMED))
         .because("the scheduler itself told when the thread was runnable and when it ran")
         .steps([waiter.connections_step(&who)])
         .steps(waiter.wake_step())
@@ -290,6 +294,11 @@ impl<'a> Waiter<'a> {
         [self.thread]
             .into_iter()
             .chain(self.fellows.iter().copied())
+    }
+
+    /// Whether somebody connects to it: what short connections lost no sample may have seen.
+    fn answers(&self) -> bool {
+        self.conns.values().any(|c| !c.asks())
     }
 
     fn waited_ns(&self) -> u64 {

@@ -24,6 +24,7 @@ pub(crate) const CAUSE: Cause = Cause {
     signature: &[
         "too many open files (EMFILE)",
         "accept4() failed (24: Too many open files)",
+        "hundreds of sockets in CLOSE_WAIT",
     ],
     rivals: &[Id::SLOW_ACCEPT, Id::ACCEPT_IMBALANCE],
     explains: &[
@@ -124,10 +125,11 @@ fn places(story: &Story) -> Vec<Full<'_>> {
     full.collect()
 }
 
-/// Whether its queue is not emptied: of one that is, a sample now and then finds somebody.
+/// Whether its queue is not emptied: of one that is, a sample now and then finds somebody, and no request waits long.
 fn stands(here: ListenerPlace) -> bool {
     let (waiting, samples) = waiting_samples(here);
-    waiting >= 2 && waiting.saturating_mul(2) >= samples
+    let measured = || accept_waits::at(here).is_some_and(|waits| waits.are_measured());
+    waiting >= 2 && waiting.saturating_mul(2) >= samples || measured()
 }
 
 impl Full<'_> {

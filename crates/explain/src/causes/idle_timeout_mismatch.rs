@@ -25,6 +25,7 @@ pub(crate) const CAUSE: Cause = Cause {
         "first request after a pause fails: connection reset, broken pipe",
         "502 now and then from a load balancer with keep-alive",
         "connection pool gives stale connections",
+        "upstream prematurely closed connection; server closed idle connection",
     ],
     rivals: &[
         Id::RESET_BY_PEER,

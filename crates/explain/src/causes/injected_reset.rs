@@ -203,8 +203,8 @@ impl Own {
         for group in groups.filter(|g| g.what == What::SynRefused) {
             let netns = group.local.is_loopback().then_some(group.netns);
             *own.at.entry((netns, group.local)).or_default() += group.count;
-            for (addr, n) in &group.remotes {
-                *own.to.entry(*addr).or_default() += n;
+            for to in &group.remotes {
+                *own.to.entry(to.addr).or_default() += to.count;
             }
         }
         own

@@ -4,7 +4,11 @@ mod established;
 
 use std::collections::BTreeSet;
 
+use ahash::AHashMap;
+
 use analysis::words::{count, percent, plural};
+
+use recording::Addr;
 
 use crate::lost::SYN_TIMEOUT_NS;
 use crate::places::losses::Losses;
@@ -137,17 +141,27 @@ fn turned_away(place: &UnansweredSyns, lost: u64) -> Lost {
     Lost::elsewhere(each_ns.min(outage_ns.saturating_mul(hosts.unwrap_or(1))))
 }
 
-/// Clients elsewhere were dropped and let in by turns: nobody wants that of a rule.
+/// Clients elsewhere were dropped and let in by turns, as a limit does it: nobody wants that of a rule. A ban lets nobody
+/// in while it lasts.
 fn by_turns(place: &UnansweredSyns) -> bool {
     let Some((_, listener)) = place.listener() else {
         return false;
     };
-    let accepted = place.story.all(&listener.accepted).map(|(_, c)| c);
-    let mut remotes = place.firewalled().flat_map(|g| &g.remotes);
-    remotes.any(|(addr, dropped)| {
-        let let_in = accepted.clone().filter(|c| c.remote.addr == *addr).count() as u64;
-        *dropped >= MIN_LOST && let_in >= MIN_LOST
-    })
+    let slots = place.story.slots();
+    let mut let_in: AHashMap<Addr, (u64, u32)> = AHashMap::new();
+    for (_, conn) in place.story.all(&listener.accepted) {
+        let (n, when) = let_in.entry(conn.remote.addr).or_default();
+        *n += 1;
+        *when |= slots.bit(conn.start_ns);
+    }
+    let remotes = place.firewalled().flat_map(|g| &g.remotes);
+    let both = remotes.filter_map(|from| {
+        let (n, when) = let_in.get(&from.addr)?;
+        let meanwhile = (when & from.slots).count_ones() * 2 >= from.slots.count_ones();
+        meanwhile.then_some((from.count, *n))
+    });
+    let (dropped, accepted) = both.fold((0, 0), |sum, n| (sum.0 + n.0, sum.1 + n.1));
+    dropped >= MIN_LOST && accepted >= MIN_LOST
 }
 
 fn judge(place: &UnansweredSyns) -> Option<Finding> {

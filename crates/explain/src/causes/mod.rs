@@ -113,7 +113,7 @@ pub(crate) const NOT_TOLD: &[(&str, &str, &str)] = &[
         "C19",
         "a policer drops what exceeds a rate",
         "which packets it drops is decided within milliseconds, and sockets are sampled once a second: from the ends it \
-         looks as a link that is full, and `path-loss` says that it is one of the two where 4 % and more is lost",
+         looks as a link that is full, and `path-loss` says that it is one of the two where 4.2 % and more is lost",
     ),
     (
         "C28",
@@ -131,7 +131,7 @@ pub(crate) const NOT_TOLD: &[(&str, &str, &str)] = &[
         "C42",
         "hosts share a bottleneck that is used to the full",
         "that is what a bottleneck is for; what of it hurts is `bufferbloat` (the queue) or `path-loss` (what is lost \
-         while none stands, or 4 % and more), and whose senders fill it one host cannot know: `tcpwhy-fleet blame` \
+         while none stands, or 4.2 % and more), and whose senders fill it one host cannot know: `tcpwhy-fleet blame` \
          compares hosts",
     ),
 ];

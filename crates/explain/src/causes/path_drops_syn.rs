@@ -21,6 +21,7 @@ pub(crate) const CAUSE: Cause = Cause {
     signature: &[
         "connection timed out to one address, others work",
         "SYN sent three times, no answer",
+        "dial tcp: i/o timeout; connect timed out; upstream timed out while connecting",
     ],
     rivals: &[
         Id::LOCAL_FIREWALL_DROP,
@@ -134,14 +135,16 @@ fn is_lost_elsewhere(silent: &UnansweredSyns, others: &OtherPorts) -> bool {
     let clients = silent.story.all(&silent.clients).map(|(_, c)| c);
     let refused = clients.filter(|c| c.refused.is_some()).count() as u64;
     let hangs = !silent.hanging(STALL_NS).is_empty();
+    let unanswered = silent.times.unanswered_syns();
     (many(silent) || hangs)
         && !data_too
         && refused * 2 < n
         && !silent.is_rejected()
-        && silent.drops_here() == 0
-        && silent.listener_drops() == 0
-        && silent.strays + silent.half_open == 0
-        && silent.synacks_repeated * 2 < silent.times.unanswered_syns()
+        // Of most of them nothing is known here.
+        && silent.drops_here() * 2 < unanswered
+        && silent.listener_drops() * 2 < unanswered
+        && (silent.strays + silent.half_open) * 2 < unanswered
+        && silent.synacks_repeated * 2 < unanswered
 }
 
 fn judge(silent: &UnansweredSyns, hosts: &Hosts) -> Option<Finding> {

@@ -16,7 +16,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Network,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
-    seen_from: "3 timeouts in a row of two connections at once, and of most that stand, over 1 s",
+    seen_from: "3 timeouts in a row of two connections at once, and of most that are established, over 1 s",
     signature: &[
         "all requests to one host hang at once for seconds and then go on",
         "spikes of 1 s, 3 s, 6 s at one moment",
@@ -180,7 +180,7 @@ impl<'a> Outage<'a> {
         let story = self.path.story;
         let groups = story.packets.all().iter().filter(|g| {
             let there =
-                g.netns == self.path.netns && g.remotes.iter().any(|(a, _)| *a == self.path.from);
+                g.netns == self.path.netns && g.remotes.iter().any(|r| r.addr == self.path.from);
             let neighbour = |r: &str| r.starts_with("NEIGH_");
             there && g.last_ns >= self.from_ns && g.reason.as_deref().is_some_and(neighbour)
         });

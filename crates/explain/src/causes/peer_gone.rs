@@ -101,7 +101,8 @@ fn stuck(story: &Story, end: &End) -> Option<Stuck> {
     let opened = account::service(story, end.conn).1 == account::Role::Client;
     // The listener of one that has moved but its SYN may have had no room for it.
     let known = opened && stuck.moved > 1;
-    let gone = story.dropped(end.conn) == 0;
+    // What hangs was not dropped here, whatever was before.
+    let gone = story.dropped(end.conn) * 2 < end.transfer.stall.in_a_row();
     (hangs && silent && known && gone && !is_left_over(story, end)).then_some(stuck)
 }
 

@@ -18,7 +18,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Network,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
-    seen_from: "2 timeouts beside packets that pass, 4 of a connection alone; of one that hung before, 1",
+    seen_from: "3 timeouts in a row, 2 of them beside packets that pass; 4 of a connection alone; of one that hung before, 1",
     signature: &[
         "works with small requests, hangs with large",
         "TLS handshake hangs after the client hello",

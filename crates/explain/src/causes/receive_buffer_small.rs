@@ -206,6 +206,8 @@ enum Limit {
     Most(u32),
     /// The application, by SO_RCVBUF: its process.
     Application(Option<u32>),
+    /// The kernel may size it, and it is smaller than it may be.
+    Clamped,
 }
 
 impl Limit {
@@ -223,6 +225,9 @@ impl Limit {
         let most = most.and_then(|value| value.number(2));
         match most {
             Some(most) if u64::from(receiver.transfer.rcvbuf) < most => {
+                if receiver.transfer.rcvbuf_set == Some(false) {
+                    return Limit::Clamped;
+                }
                 Limit::Application(story.owner(receiver.conn).map(|(pid, _)| pid))
             }
             _ => Limit::Most(netns),
@@ -232,7 +237,7 @@ impl Limit {
     fn layer(self) -> Layer {
         match self {
             Limit::Elsewhere => Layer::Peer,
-            Limit::Application(_) => Layer::Application,
+            Limit::Application(_) | Limit::Clamped => Layer::Application,
             Limit::NotSized(_) | Limit::Most(_) => Layer::ThisHost,
         }
     }
@@ -245,6 +250,9 @@ impl Limit {
             }
             Limit::Most(_) => "net.ipv4.tcp_rmem lets the buffer grow no further",
             Limit::Application(_) => "the application set the size of the buffer (SO_RCVBUF)",
+            Limit::Clamped => {
+                "the kernel may size the buffer and does not (TCP_WINDOW_CLAMP, a route's window, memory pressure)"
+            }
         }
     }
 
@@ -257,6 +265,10 @@ impl Limit {
             Limit::Most(_) => "Raise the maximum of net.ipv4.tcp_rmem.".into(),
             Limit::Application(_) => {
                 "Let the receiver not set SO_RCVBUF: the kernel sizes the buffer itself.".into()
+            }
+            Limit::Clamped => {
+                "Find what clamps the receiver's window: TCP_WINDOW_CLAMP, or `window` of its route."
+                    .into()
             }
         }
     }
@@ -278,12 +290,18 @@ impl Limit {
                 let value = buffer_sizes(story, netns, sysctl::TCP_RMEM, most);
                 set(netns, sysctl::TCP_RMEM, value)
             }
-            Limit::Elsewhere | Limit::Application(_) => Advice::to(format!(
-                "Let the receivers at {} have a larger buffer: do not set SO_RCVBUF, and let the maximum \
-                 of net.ipv4.tcp_rmem be {} at least.",
-                receiving.at,
-                Quantity::bytes(bytes.saturating_mul(2))
-            ))
+            Limit::Elsewhere | Limit::Application(_) | Limit::Clamped => Advice::to(match self {
+                Limit::Clamped => format!(
+                    "Let nothing clamp the window of the receivers at {}: TCP_WINDOW_CLAMP, `window` of a route.",
+                    receiving.at
+                ),
+                _ => format!(
+                    "Let the receivers at {} have a larger buffer: do not set SO_RCVBUF, and let the maximum \
+                     of net.ipv4.tcp_rmem be {} at least.",
+                    receiving.at,
+                    Quantity::bytes(bytes.saturating_mul(2))
+                ),
+            })
             .by(receiving.look)
             .at(receiving.shows)
             .risk(risk)

@@ -15,7 +15,10 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Connections,
     needs: &[&[SourceName::States], &[SourceName::ResetsReceived]],
     seen_from: "5 reset connections, 2 % of those to a server",
-    signature: &["connection reset by peer (ECONNRESET)"],
+    signature: &[
+        "connection reset by peer (ECONNRESET)",
+        "upstream prematurely closed connection while reading response header",
+    ],
     rivals: &[
         Id::IDLE_TIMEOUT_MISMATCH,
         Id::RESET_UNREAD_DATA,

@@ -27,7 +27,7 @@ pub(crate) const CAUSE: Cause = Cause {
         "SYNs come in and nothing answers, no firewall: asymmetric routing, rp_filter",
         "IPReversePathFilter rises in nstat",
         "martian source in the kernel's log",
-        "network is unreachable (ENETUNREACH)",
+        "network is unreachable (ENETUNREACH), no route to host (EHOSTUNREACH)",
         "connections hang after a route or a neighbour changed",
     ],
     rivals: &[],
@@ -118,7 +118,7 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
         true if is_to => going.for_each(|g| other(g.local.addr, g.count)),
         true => {
             let from = groups.iter().flat_map(|g| &g.remotes);
-            from.for_each(|(addr, n)| other(*addr, *n));
+            from.for_each(|r| other(r.addr, r.count));
         }
         false => story
             .all(&ours)
@@ -212,7 +212,7 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
 fn leaving(story: &Story, netns: u32, groups: &[&Group]) -> Vec<ConnId> {
     let own = |c: &Conn| {
         let mut remotes = groups.iter().flat_map(|g| &g.remotes);
-        remotes.any(|(addr, _)| *addr == c.local.addr)
+        remotes.any(|r| r.addr == c.local.addr)
     };
     let sent = |c: &Conn| c.netns == netns && own(c) && story.dropped(c) > 0;
     let ends = (0..).zip(&story.conns).filter(|(_, c)| sent(c));
@@ -243,7 +243,7 @@ fn lost_by(story: &Story, groups: &[&Group]) -> Lost {
 fn waited_elsewhere(groups: &[&Group]) -> Lost {
     let opening = groups.iter().filter(|g| g.what == What::SynDropped);
     let again = opening.flat_map(|g| &g.remotes);
-    let again = again.map(|(_, n)| *n).filter(|n| *n > 1);
+    let again = again.map(|r| r.count).filter(|n| *n > 1);
     Lost::elsewhere(again.sum::<u64>().saturating_mul(SYN_TIMEOUT_NS))
 }
 

@@ -357,7 +357,7 @@ impl Told<'_> {
             Some(What::Runqueue) => format!("Give {comm} more CPU."),
             Some(What::Stopped) => format!("Find out who stopped {comm}{pid}, and let it go on."),
             Some(What::Lock) => {
-                format!("See which lock the threads of {comm} wait for, and who holds it.")
+                format!("See which lock, or which other thread, those of {comm} wait for.")
             }
             Some(What::Asleep(call)) => {
                 format!("See why {comm}{pid} sleeps in {call}: TCP has no part in it.")
@@ -392,11 +392,27 @@ impl Told<'_> {
 
     /// Whether nothing is known that it did itself: an event loop, or calls in which sockets are waited for.
     fn waits_for_others(&self) -> bool {
-        match self.doing() {
+        let may = match self.doing() {
             None | Some(What::Untold | What::Awaited(_)) => true,
             Some(What::Asleep(call)) => WAITS.contains(&&*call),
             Some(_) => false,
-        }
+        };
+        may && self.connects_meanwhile()
+    }
+
+    /// Whether during most of the slow requests that are told connects of its process failed, or had to be tried again.
+    fn connects_meanwhile(&self) -> bool {
+        let story = self.slow.story;
+        let late = |c: &Conn| c.failed() || c.syn_retries > 0 || c.established_ns.is_none();
+        let own = |c: &&Conn| c.pid.is_some() && c.pid == self.scope.pid && c.connects() && late(c);
+        let own: Vec<&Conn> = story.conns.iter().filter(own).collect();
+        let tried = |t: &&slow_exchanges::Told| {
+            let until = |c: &Conn| c.established_ns.or(c.ended_ns).unwrap_or(u64::MAX);
+            let mut own = own.iter();
+            own.any(|c| c.start_ns < t.end_ns() && until(c) > t.x.began_ns)
+        };
+        let told = &self.slow.slow;
+        told.iter().filter(tried).count() * 2 >= told.len()
     }
 
     /// What most of the time went with.

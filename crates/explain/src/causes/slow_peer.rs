@@ -22,6 +22,8 @@ pub(crate) const CAUSE: Cause = Cause {
     signature: &[
         "the database or upstream is slow, seen from its client",
         "waiting (TTFB) is long",
+        "upstream timed out (110: Connection timed out) while reading response header, 504 Gateway Timeout",
+        "context deadline exceeded, read timed out, SocketTimeoutException",
     ],
     rivals: &[
         Id::SLOW_APPLICATION,
@@ -37,6 +39,8 @@ pub(crate) const CAUSE: Cause = Cause {
 
 /// A round trip that is so small a part of the wait is not what is waited for.
 const ROUND_TRIP_SHARE: f64 = 0.1;
+const WAITING: &str = "these requests went over connections of their own, which do nothing else: kept for waiting (a \
+                       pop from a queue, long polling), or to a backend that is always slow";
 
 /// Of ends that lost something; and where the one that answers is on this host, it is asked itself.
 fn no(asked: &Asked) -> Option<Step> {
@@ -73,8 +77,10 @@ fn find(story: &Story) -> Vec<Finding> {
 fn judge(slow: &SlowService) -> Finding {
     let scope = scope(slow);
     let at = slow.exchanges.service.2;
+    let waits = matches!(slow.rule, Rule::Excess(_)) && slow.went_over_waiting_ones();
     Case::new(slow.story, CAUSE, scope.clone())
         .placed(slow.place())
+        .noted(waits.then_some(WAITING))
         .if_asked(slow.if_asked.clone(), slow.rule == Rule::Asked)
         .since(slow.since())
         .title(title(slow, &scope))

@@ -5,8 +5,7 @@ mod evidence;
 
 use analysis::stats::{median, most_within};
 use analysis::words::{count, plural};
-use analysis::{Rise, What};
-use recording::Addr;
+use analysis::{Remote, Rise, What};
 
 use crate::places::listener::{ListenerPlace, listener_places, roomy_backlog};
 use crate::places::lost_syn::{ConnectTimes, MIN_DROPS};
@@ -69,7 +68,7 @@ struct Repeated {
     count: u64,
     rows: Vec<RowRef>,
     /// To whom, and how often.
-    clients: Vec<(Addr, u64)>,
+    clients: Vec<Remote>,
 }
 
 fn no(asked: &Asked) -> Option<Step> {

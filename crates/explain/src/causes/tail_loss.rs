@@ -1,5 +1,8 @@
 //! C18: the last segment of a message is lost, and only a timer finds out.
 
+use std::collections::BTreeSet;
+
+use analysis::account::{self, Role as Account};
 use analysis::words::{figure, rounded};
 
 use crate::places::losses::Losses;
@@ -29,7 +32,7 @@ pub(crate) const CAUSE: Cause = Cause {
     explains: &[Id::SLOW_PEER],
     no: Some(no),
     symptom: Some(Symptom::Retransmits),
-    find: |story| paths(story).iter().filter_map(judge).collect(),
+    find,
 };
 
 /// Fewer are an accident: in a recording of seconds each made somebody wait.
@@ -43,6 +46,10 @@ const MOST_TWICE: u64 = 4;
 const MIN_TIMER_US: f64 = 100_000.0;
 /// Of a timer's time that a wait lasts which it ended: it began with the message, or soon after.
 const OF_TIMER: f64 = 0.9;
+/// It lasts no longer than so much more of it: two round trips of a probe, and a tick of the kernel's clock.
+const SPREAD: f64 = 0.4;
+/// Where a timer makes them late, so many times as many are as late as that, at least, as are somewhat later.
+const GATHERED: u64 = 3;
 /// For how long Linux delays an ACK (TCP_DELACK_MIN), and some room, ms.
 const ABOVE_DELAYED_ACK_MS: u64 = 50;
 
@@ -60,12 +67,28 @@ fn no(asked: &Asked) -> Option<Step> {
     })
 }
 
+/// Of a path that is seen both ways the one that lost more leads.
+fn find(story: &Story) -> Vec<Finding> {
+    let paths = paths(story);
+    let all: Vec<Tails> = paths.iter().filter_map(Tails::of).collect();
+    let leading = all.iter().enumerate().filter_map(|(nth, tails)| {
+        let mut others = all.iter().enumerate().filter(|(other, _)| *other != nth);
+        let back = others.find(|(_, t)| tails.is_back_of(t));
+        let leads =
+            back.is_none_or(|(other, t)| (t.losses.late(), nth) < (tails.losses.late(), other));
+        leads.then(|| judge(tails, back.map(|(_, t)| t)))
+    });
+    leading.collect()
+}
+
 /// What was lost on a path, where most of it had to wait for a timer.
 struct Tails<'a> {
     path: &'a Path<'a>,
     losses: Losses<'a>,
     /// The RTO in force, in the median of those who suffer, µs.
     timer_us: f64,
+    /// Answers that came late though nothing was retransmitted here, and how late all of these together, ns.
+    late_answers: (u64, u64),
 }
 
 impl<'a> Tails<'a> {
@@ -80,11 +103,31 @@ impl<'a> Tails<'a> {
         let mut agreed = losses.suffering.iter().map(|e| e.conn.agreed);
         let told = agreed.all(|a| a.is_none_or(|a| a.sack));
         let lost = real && told && losses.are_spread() && losses.are_tails();
-        (enough && lost && timer_us >= MIN_TIMER_US).then_some(Tails {
+        (enough && lost && timer_us >= MIN_TIMER_US).then(|| Tails {
             path,
+            late_answers: late_answers(path, &losses, timer_us),
             losses,
             timer_us,
         })
+    }
+
+    /// Whether the connections of one are those of the other, seen from their other ends.
+    fn is_back_of(&self, other: &Tails) -> bool {
+        let ways = (self.path.from, self.path.to) == (other.path.to, other.path.from);
+        let mut peers = self.losses.ends.iter().filter_map(|e| e.conn.peer);
+        let there = |id| {
+            self.path
+                .story
+                .conn(id)
+                .is_some_and(|c| c.netns == other.path.netns)
+        };
+        ways && peers.any(there)
+    }
+
+    /// The ends that waited, of both ways.
+    fn both<'b>(&'b self, back: Option<&'b Tails<'a>>) -> Vec<End<'a>> {
+        let back = back.into_iter().flat_map(|t| &t.losses.suffering);
+        self.losses.suffering.iter().chain(back).copied().collect()
     }
 
     fn timer(&self) -> Quantity {
@@ -93,7 +136,7 @@ impl<'a> Tails<'a> {
 
     /// The timer's time for each segment that had to wait for it: of one in flight a probe waits about as long
     /// (2 SRTT and the least RTO). Where the answer was lost the other end's timer is what was waited for; where that
-    /// end is not recorded, as long as this one's.
+    /// end is not recorded, as long as this one's, and those answers for which no timer of this end was running.
     fn lost(&self) -> Lost {
         let mut lost = Lost::unknown();
         let late = self.losses.late() as f64 / self.losses.waited.max(1) as f64;
@@ -104,14 +147,30 @@ impl<'a> Tails<'a> {
             let ns = waits * self.timer_us * 1e3;
             lost.add(end.conn, State::Repair, ns as u64);
         }
-        lost.happened(self.losses.late(), self.losses.segments)
+        let alone = || {
+            self.losses
+                .suffering
+                .iter()
+                .filter(|e| e.conn.peer.is_none())
+        };
+        for end in alone() {
+            let each = self.late_answers.1 / alone().count() as u64;
+            lost.add(end.conn, State::Awaiting, each);
+        }
+        lost
     }
 
-    fn impact(&self) -> Impact {
-        let affected = self.losses.suffering.len() as u64;
-        let of = self.path.ends.len() as u64;
+    fn impact(&self, back: Option<&Tails>) -> Impact {
+        let connections: BTreeSet<ConnId> = self
+            .both(back)
+            .iter()
+            .map(|e| e.id.min(e.conn.peer.unwrap_or(e.id)))
+            .collect();
+        let affected = connections.len() as u64;
+        let of = (self.path.ends.len() as u64).max(affected);
         let ms = rounded(self.timer_us / 1e3);
-        let share = self.losses.late() as f64 / self.losses.segments.max(1) as f64;
+        let (late, segments) = self.late_of_all(back);
+        let share = late as f64 / segments.max(1) as f64;
         let says = format!(
             "{} of {} had messages that waited {} or longer: {} of their segments.",
             Quantity::count(affected),
@@ -123,6 +182,37 @@ impl<'a> Tails<'a> {
             added_latency_ms: Some(Latency { p50: ms, p99: ms }),
             ..Impact::of(affected, of, "connections", says)
         }
+    }
+
+    /// Segments that had to wait for a timer, and all that were sent: of both ways.
+    fn late_of_all(&self, back: Option<&Tails>) -> (u64, u64) {
+        let all = std::iter::once(self).chain(back).map(|t| &t.losses);
+        all.fold((0, 0), |(late, of), l| (late + l.late(), of + l.segments))
+    }
+
+    fn back_step(&self) -> Step {
+        let losses = &self.losses;
+        let step = say!(
+            "{late_back} of {segments_back} had to wait for a timer, too.",
+            late_back = Quantity::count(losses.late()).rows(sample_rows(&losses.suffering)),
+            segments_back = Quantity::of(losses.segments, "segment")
+        );
+        Step {
+            says: format!("The other way, {}, {}", self.path.name(), step.says),
+            ..step
+        }
+    }
+
+    fn answers_step(&self) -> Option<Step> {
+        let (late, ns) = self.late_answers;
+        (late > 0).then(|| {
+            say!(
+                "{late_answers} came {late_ms} late on average though nothing was retransmitted here: lost on the way \
+                 back, most likely, where the other end's timer has to find out.",
+                late_answers = Quantity::of(late, "answer"),
+                late_ms = Quantity::ns(ns / late)
+            )
+        })
     }
 
     fn last_of_all(&self) -> Step {
@@ -210,14 +300,62 @@ impl<'a> Tails<'a> {
     }
 }
 
-fn judge(path: &Path) -> Option<Finding> {
-    let tails = Tails::of(path)?;
+/// Answers that came later than half of them by a timer's time, though nothing was retransmitted here, and how late all
+/// of these together, ns: of connections whose other end is not recorded. What another reason delays does not gather
+/// there.
+fn late_answers(path: &Path, losses: &Losses, timer_us: f64) -> (u64, u64) {
+    let story = path.story;
+    let ends = losses.suffering.iter().filter(|e| e.conn.peer.is_none());
+    let services: BTreeSet<_> = ends.map(|e| account::service(story, e.conn)).collect();
+    let clients = services.into_iter().filter(|s| s.1 == Account::Client);
+    let mut all = (0u64, 0u64);
+    for service in clients {
+        let others = |c: &Conn| account::service(story, c) == service && !path.has(c);
+        let exchanges = story.exchanges_of(service);
+        let exchanges = exchanges.filter(|_| !story.conns.iter().any(others));
+        let usual = exchanges.and_then(|e| e.response());
+        let Some((exchanges, usual)) = exchanges.zip(usual) else {
+            continue;
+        };
+        let usual_ns = (usual.p50_s * 1e9) as u64;
+        let from = |timers: f64| {
+            exchanges.beyond(usual_ns.saturating_add((timer_us * 1e3 * timers) as u64))
+        };
+        let [(first, first_ns), (second, second_ns), (third, _)] =
+            [OF_TIMER, OF_TIMER + SPREAD, OF_TIMER + 2.0 * SPREAD].map(from);
+        let (late, next) = (first.saturating_sub(second), second.saturating_sub(third));
+        // Some were late as what was lost on the way there was retransmitted.
+        let silent = late.saturating_sub(exchanges.all.retransmits);
+        if late >= GATHERED * next {
+            let usual_ns = late.saturating_mul(usual_ns);
+            let ns = first_ns.saturating_sub(second_ns).saturating_sub(usual_ns);
+            all.0 = all.0.saturating_add(silent);
+            all.1 = all.1.saturating_add(ns / late.max(1) * silent);
+        }
+    }
+    // One way may lose more than the other.
+    let most = losses.late().saturating_mul(MOST_TWICE);
+    (all.0.min(most), all.1 / all.0.max(1) * all.0.min(most))
+}
+
+fn judge(tails: &Tails, back: Option<&Tails>) -> Finding {
+    let path = tails.path;
     let (losses, timer, scope) = (&tails.losses, tails.timer(), path.scope());
-    let (name, from, to) = (path.name(), path.from, path.to);
-    let times = Quantity::times(losses.late());
+    let (from, to) = (path.from, path.to);
+    let name = match back {
+        Some(_) => format!("{from} ↔ {to}"),
+        None => path.name(),
+    };
+    let (late, segments) = tails.late_of_all(back);
+    let times = Quantity::times(late);
     let advice = tails.advice(&scope.netns);
+    let lost = tails.lost();
+    let lost = match back {
+        Some(back) => lost.and(back.lost()),
+        None => lost,
+    };
     let case = Case::new(path.story, CAUSE, scope)
-        .placed(Place::ends(&losses.suffering))
+        .placed(Place::ends(&tails.both(back)))
         .title([
             format!(
                 "Tail loss {name}: {times} the last segment of a message was lost, and cost {timer}."
@@ -232,7 +370,7 @@ fn judge(path: &Path) -> Option<Finding> {
             ),
             "Find the link on the path that drops; until then, lower rto_min.".into(),
         ])
-        .affects(tails.impact(), tails.lost())
+        .affects(tails.impact(back), lost.happened(late, segments))
         .because(format!(
             "{} of what was retransmitted had to wait for a timer, and this host dropped {} of it",
             Quantity::share(losses.tail_share()),
@@ -249,12 +387,14 @@ fn judge(path: &Path) -> Option<Finding> {
             tails.last_of_all(),
             tails.timer_step(),
         ])
+        .steps(back.map(Tails::back_step))
+        .steps(tails.answers_step())
         .steps(tails.waits_step())
         .checks(path.counted_again())
         .advise(advice);
-    Some(case.verify(format!(
+    case.verify(format!(
         "`nstat -az TcpExtTCPLossProbes TcpExtTCPTimeouts` stand still while messages flow to {to}."
-    )))
+    ))
 }
 
 #[cfg(test)]

@@ -174,8 +174,12 @@ impl<'a> AcceptWaits<'a> {
         let (open, ended) = (of(true).count() as u64, of(false).count() as u64);
         let long = self.exchanges.as_ref().filter(|_| ended > 0);
         let long = long.map_or(0, |e| {
-            // Each of them waited at least so long.
-            e.as_long(NOTICED_NS).min(e.all.accept_ns / NOTICED_NS)
+            // As many of those that took so long as of those that are told; and each of them waited at least so long.
+            let told = e.slowest.iter().map(|(_, x)| x);
+            let told = told.filter(|x| !x.open && Slow::took_ns(x) >= NOTICED_NS);
+            let share = ended as f64 / (told.count() as f64).max(ended as f64);
+            let likewise = e.as_long(NOTICED_NS) as f64 * share;
+            (likewise as u64).min(e.all.accept_ns / NOTICED_NS)
         });
         open + long.max(ended) + self.standing.len() as u64
     }

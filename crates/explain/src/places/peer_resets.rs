@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use analysis::account;
 use analysis::stats::median;
 use analysis::{Conn, ConnId, Endpoint, Outcome, Side, Story};
 use recording::{RowRef, SourceName, counter};
@@ -117,6 +118,10 @@ pub(crate) fn places(story: &Story, counts: impl Fn(&Reset) -> bool) -> Vec<Peer
         if let Some(place) = places.get_mut(&(conn.netns, conn.remote)) {
             place.of += 1;
         }
+    }
+    for ((netns, at), place) in &mut places {
+        let service = (*netns, account::Role::Client, *at);
+        place.of += account::forgotten_ends(story, |s| s == service);
     }
     places.into_values().collect()
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use analysis::account;
 use analysis::stats::median;
 use analysis::words::duration;
 use analysis::{Conn, ConnId, Endpoint, Group, Side, Story, What};
@@ -75,7 +76,17 @@ pub(crate) fn places(story: &Story) -> Vec<Refusals<'_>> {
             place.tried += 1;
         }
     }
+    for place in places.values_mut() {
+        place.tried += forgotten(story, place.netns, place.at);
+    }
     places.into_values().collect()
+}
+
+/// Connects to a place that went well and are no longer kept one by one.
+fn forgotten(story: &Story, netns: Option<u32>, at: Endpoint) -> u64 {
+    account::forgotten_ends(story, |(of, role, to)| {
+        role == account::Role::Client && to == at && netns.is_none_or(|n| n == of)
+    })
 }
 
 impl<'a> Refusals<'a> {
@@ -98,7 +109,7 @@ impl<'a> Refusals<'a> {
                 .filter(|(_, c)| is_refused(c))
                 .map(|(id, _)| id as ConnId)
                 .collect(),
-            tried: to_it().count() as u64,
+            tried: to_it().count() as u64 + forgotten(story, netns, at),
         };
         (refusals.refused() > 0).then_some(refusals)
     }

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use analysis::account;
 use analysis::stats::median;
 use analysis::words::{bytes, percent};
 use analysis::{Conn, ConnId, Sent, Side, Story, Why};
@@ -116,7 +117,11 @@ impl<'a> ServerResets<'a> {
 
     /// Connections that the listener accepted, whenever.
     pub(crate) fn of(&self) -> u64 {
-        (self.here.listener.accepted.len() as u64).max(self.count())
+        let listener = self.here.listener;
+        let service = (listener.netns, account::Role::Server, listener.local);
+        let forgotten = account::forgotten_ends(self.here.story, |s| s == service);
+        let kept = (listener.accepted.len() as u64).max(self.count());
+        kept.saturating_add(forgotten)
     }
 
     pub(crate) fn share(&self) -> f64 {

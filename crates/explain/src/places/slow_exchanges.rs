@@ -3,7 +3,7 @@
 mod rules;
 mod told;
 
-use ahash::AHashSet;
+use ahash::{AHashMap, AHashSet};
 use analysis::account::{Exchanges, Role, Silence, State, exchanged_ns};
 use analysis::{Conn, ConnId, Outcome, Story};
 use recording::RowRef;
@@ -25,6 +25,8 @@ use told::{alone_ns, is_stalled, part, unserved_ns};
 const ASKED_NS: u64 = 1_000_000_000;
 /// One that waits may have its own reason.
 const WAITING: u64 = 2;
+/// What is asked on a connection so often shows what it is for.
+const SEVERAL: u64 = 3;
 /// Of fewer exchanges percentiles say nothing that the slowest does not.
 const FEW: u64 = 10;
 
@@ -203,6 +205,29 @@ impl<'a> SlowService<'a> {
         let waited = silence.open >= WAITING && self.count * 2 <= silence.open * 3;
         let is_one = silence.ns() >= LEAST_NS && self.would_have_answered(silence);
         (matches!(self.rule, Rule::Excess(_)) && waited && is_one).then_some(silence)
+    }
+
+    /// Whether its slow exchanges went over connections that do little else, while others have the quick ones: what is
+    /// opened to wait (a pop from a queue, long polling, a change stream) waits as long each time. An answer that a
+    /// server is late with is one of many over its connection.
+    pub(crate) fn went_over_waiting_ones(&self) -> bool {
+        let mut of_conn: AHashMap<ConnId, (u64, u64)> = AHashMap::new();
+        for t in &self.slow {
+            let Some(id) = t.end else { return false };
+            let (slow, took_ns) = of_conn.entry(id).or_default();
+            *slow += 1;
+            *took_ns = took_ns.saturating_add(t.took_ns());
+        }
+        let waiting = |(id, (slow, took_ns)): (&ConnId, &(u64, u64))| {
+            let transfer = self.story.transfers.of(*id)?;
+            let asked = transfer.segments();
+            let fills = asked.saturating_mul(took_ns / slow) >= transfer.span_ns / 2;
+            (asked >= SEVERAL && fills).then_some((*slow, asked))
+        };
+        let waiting = of_conn.iter().filter_map(waiting);
+        let (told, asked) = waiting.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        // Not all that are slow are told: half of what these asked is, and more.
+        told > 0 && told * 10 >= self.slow.len() as u64 * 9 && asked <= self.count * 2
     }
 
     /// Whether most of what its slow exchanges were thought about is told by threads that did nothing else.

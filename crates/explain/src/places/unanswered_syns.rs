@@ -380,8 +380,10 @@ impl<'a> UnansweredSyns<'a> {
             let netns = self.story.netns(g.netns);
             let netns = netns.name.unwrap_or_else(|| g.netns.to_string());
             let reason = g.reason.as_deref().unwrap_or("no reason given");
-            let from = g.remotes.iter().max_by_key(|(_, n)| *n);
-            let from = from.map_or(String::new(), |(a, n)| format!(", {} from {a}", count(*n)));
+            let from = g.remotes.iter().max_by_key(|r| r.count);
+            let from = from.map_or(String::new(), |r| {
+                format!(", {} from {}", count(r.count), r.addr)
+            });
             format!(
                 "{} by {reason}{place} of namespace {netns}{from}",
                 count(g.count)

@@ -326,7 +326,7 @@ fn scores(seen: &[&Sitting], groups: &[Group]) -> Vec<Score> {
     let blind = faults().filter(|(_, f)| f.right.is_empty());
     let mut scores = vec![
         share(
-            format!("faults of {} times what a user notices that are found", bars::CLEAR),
+            format!("faults of {} times what a user notices, and more, that are found", bars::CLEAR),
             bars::RECALL,
             &mut clear.map(|(s, f)| is_found(s, f)),
         ),
@@ -389,7 +389,7 @@ fn scores(seen: &[&Sitting], groups: &[Group]) -> Vec<Score> {
         bars::SITUATIONS,
     ));
     scores.push(enough(
-        "of them healthy",
+        "situations seen that are healthy",
         healthy().count() as u64,
         bars::HEALTHY,
     ));

@@ -115,10 +115,16 @@ fn range(from: f64, to: f64) -> String {
     }
 }
 
-/// The page of the book; `curve` is the picture of the detection curve, as the page finds it.
-pub fn exam_markdown(sittings: &[Sitting], grade: &Grade, curve: Option<&str>) -> String {
+/// The page of the book; `about` is what nothing in the sittings says of them, `curve` the picture of the detection
+/// curve, as the page finds it.
+pub fn exam_markdown(
+    sittings: &[Sitting],
+    grade: &Grade,
+    about: &str,
+    curve: Option<&str>,
+) -> String {
     let mut page = String::new();
-    let _ = write_page(&mut page, sittings, grade, curve);
+    let _ = write_page(&mut page, sittings, grade, about, curve);
     page
 }
 
@@ -126,9 +132,13 @@ fn write_page(
     page: &mut String,
     sittings: &[Sitting],
     grade: &Grade,
+    about: &str,
     curve: Option<&str>,
 ) -> fmt::Result {
     write_head(page, sittings, grade)?;
+    if !about.trim().is_empty() {
+        writeln!(page, "{}\n", about.trim())?;
+    }
     writeln!(page, "## Against what is asked\n")?;
     writeln!(
         page,

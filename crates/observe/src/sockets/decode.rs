@@ -155,6 +155,7 @@ impl Decoder {
         }
         row.rcvbuf = Some(s.rcvbuf);
         row.sndbuf = Some(s.sndbuf);
+        row.rcvbuf_set = Some(s.rcvbuf_set != 0);
         row.sndbuf_set = Some(s.sndbuf_set != 0);
         row.rmem_alloc = Some(s.rmem_alloc);
         row.wmem_queued = Some(s.wmem_queued);

@@ -149,6 +149,8 @@ table! {
         send_queue: Option<u32>, Bytes, null "as for congestion";
         /// Receive buffer limit (SO_RCVBUF).
         rcvbuf: Option<u32>, Bytes, null "as for congestion";
+        /// The application set it (SO_RCVBUF): the kernel does not size it any more.
+        rcvbuf_set: Option<bool>, Flag, null "as for congestion; recorded before 0.6 told it";
         /// Send buffer limit (SO_SNDBUF).
         sndbuf: Option<u32>, Bytes, null "as for congestion";
         /// The application set it (SO_SNDBUF): the kernel does not size it any more.

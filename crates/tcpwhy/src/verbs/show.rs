@@ -56,7 +56,7 @@ pub fn run(args: &ShowArgs, out: &mut impl Write) -> Result<ExitCode> {
         false => {
             let how = How {
                 ascii: looks::ascii(),
-                zone: view::local_zone(),
+                zone: looks::zone(),
                 ..How::of(&recording.manifest)
             };
             rows::text(found, &how, out)?;

@@ -82,7 +82,7 @@ pub(crate) struct About<X> {
 impl<X: 'static> About<X> {
     columns! {
         TIME: heads::TIME => |l, _| Value::Time(l.event.time_ns);
-        /// Process that made the socket: it called connect(), or listen().
+        /// Process that owns the socket: it called connect(), or accepts at its listener.
         PID: heads::PID => |l, _| l.owner.pid.into();
         COMM: heads::COMM => |l, _| l.owner.comm.as_ref().into();
         /// Its cgroup v2 id.

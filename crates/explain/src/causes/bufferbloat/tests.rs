@@ -55,6 +55,23 @@ fn a_shorter_queue_is_told_where_somebody_waits_in_it() {
 }
 
 #[test]
+fn what_lags_behind_a_queue_that_grows_waits_in_it() {
+    // Of 240 ms, over a path of 20 ms: 69 ms are as many times the one as the other is times that.
+    let level = |us| {
+        let mut recording = cases::bloated();
+        let beside =
+            |s: &recording::tables::Socket| s.local_port >= 41_000 || s.remote_port >= 41_000;
+        for socket in recording.sockets.iter_mut().filter(|s| beside(s)) {
+            socket.rtt_us = socket.rtt_us.map(|rtt| rtt.min(us));
+        }
+        let f = only(&recording, ID);
+        (f.confidence.level, f.lost_s.seconds().is_some())
+    };
+    assert_eq!(level(90_000), (Level::High, true));
+    assert_eq!(level(50_000), (Level::Low, false));
+}
+
+#[test]
 fn what_bbr_keeps_in_flight_itself_is_no_deep_buffer() {
     // Five times 20 ms is what several of them make of any path; eleven times is a buffer.
     let mut recording = cases::bloated();

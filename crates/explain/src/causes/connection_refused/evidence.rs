@@ -45,8 +45,8 @@ fn clients(place: &Refusals) -> Option<Step> {
 fn resets(place: &Refusals) -> Option<Step> {
     let first = place.groups.first()?;
     let mut remotes: BTreeMap<Addr, u64> = BTreeMap::new();
-    for (addr, n) in place.groups.iter().flat_map(|g| &g.remotes) {
-        *remotes.entry(*addr).or_default() += n;
+    for from in place.groups.iter().flat_map(|g| &g.remotes) {
+        *remotes.entry(from.addr).or_default() += from.count;
     }
     let most = remotes.iter().max_by_key(|(_, n)| **n);
     let most = most.map_or(String::new(), |(addr, n)| {

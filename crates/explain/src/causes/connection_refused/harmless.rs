@@ -121,7 +121,8 @@ fn interval_ns(place: &Refusals) -> Option<u64> {
 
 fn title(place: &Refusals) -> [String; 2] {
     let (at, n) = (place.at, place.refused());
-    let remotes: AHashSet<_> = place.groups.iter().flat_map(|g| &g.remotes).collect();
+    let remotes = place.groups.iter().flat_map(|g| &g.remotes);
+    let remotes: AHashSet<_> = remotes.map(|r| r.addr).collect();
     let from = match remotes.len() {
         0 => String::new(),
         n => format!(" from {}", plural(n as u64, "address")),

@@ -8,6 +8,9 @@ use crate::vocabulary::*;
 /// The quota explains a wait when the cgroup was throttled for this share of it.
 const LEAST_THROTTLED: f64 = 0.5;
 
+/// A quota is granted anew for each of these (the default of cpu.max and cpu.cfs_period_us), ms.
+const PERIOD_MS: f64 = 100.0;
+
 /// It is counted for each CPU: of the time more than this tells nothing of what was left.
 const MOST_OFF: f64 = 0.95;
 
@@ -38,6 +41,12 @@ impl<'a> Quota<'a> {
         let waited_ms = thread.waited_ns() as f64 / 1e6;
         let process = story.processes.get(thread.pid);
         let own = process.map(|p| &*p.cgroup).unwrap_or_default();
+        let periods_of = |cgroup: &str| {
+            let mut all = story.resources.of("cgroup", "throttled_periods");
+            let line = all.find(|(c, _)| *c == cgroup).map(|(_, l)| l);
+            line.map(|l| (l.rise() as u64, l.row))
+                .filter(|(n, _)| *n > 0)
+        };
         let throttled = || story.resources.of("cgroup", "throttled_ms");
         // Of one that is known to be elsewhere, or may be in several, there is nothing to guess.
         let kept_off = throttled().filter(|(_, line)| line.rise() > 0.0);
@@ -48,8 +57,12 @@ impl<'a> Quota<'a> {
                 let certain = within.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
                 (certain, line.rise(), cgroup, line.row)
             })
-            .filter(|(certain, ms, ..)| match certain {
-                true => *ms >= LEAST_THROTTLED * waited_ms,
+            .filter(|(certain, ms, cgroup, _)| match certain {
+                // A thread is kept off for the rest of a period, however many CPUs are counted.
+                true => {
+                    let most_ms = periods_of(cgroup).map_or(*ms, |(n, _)| n as f64 * PERIOD_MS);
+                    ms.min(most_ms) >= LEAST_THROTTLED * waited_ms
+                }
                 false => may_guess && adds_up(waited_ms, *ms),
             })
             .max_by(|a, b| (a.0.cmp(&b.0)).then(a.1.total_cmp(&b.1)))?;
@@ -62,11 +75,10 @@ impl<'a> Quota<'a> {
                 .of("cgroup", metric)
                 .find(|(c, _)| *c == cgroup)
         };
-        let periods = line("throttled_periods").map(|(_, l)| (l.rise() as u64, l.row));
         Some(Quota {
             cgroup,
             throttled_ms,
-            periods: periods.filter(|(n, _)| *n > 0),
+            periods: periods_of(cgroup),
             is_v2: line("tasks").is_some(),
             cpus: limit.map(|ms| ms / 1_000.0),
             row,

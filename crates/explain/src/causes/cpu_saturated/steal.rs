@@ -1,6 +1,9 @@
 //! The hypervisor gave the CPUs of this host to others: steal.
 
+use std::collections::BTreeMap;
+
 use analysis::CpuTimes;
+use analysis::account;
 use analysis::words::{duration, percent};
 
 use super::CAUSE;
@@ -24,6 +27,11 @@ pub(super) fn find(story: &Story) -> Option<Finding> {
     }
     let rows = cpus.iter().flat_map(|c| c.rows).take(2 * SHOWN_ROWS);
     let conns = story.conns.iter();
+    let mut on_cpu: BTreeMap<u32, u64> = BTreeMap::new();
+    for thread in story.threads.all() {
+        let sum = on_cpu.entry(thread.pid).or_default();
+        *sum = sum.saturating_add(thread.on_cpu_ns());
+    }
     let mut lost = Lost::unknown();
     let mut n = 0;
     for conn in conns.filter(|c| c.side != Side::Opened) {
@@ -34,6 +42,12 @@ pub(super) fn find(story: &Story) -> Option<Finding> {
             Some(caller) => (caller, &[State::Awaiting][..]),
             None => (conn, &[State::Unaccepted, State::Unread, State::Owing][..]),
         };
+        // Who sleeps is not kept from a CPU, however long an answer is owed.
+        let server = story.owner(conn).and_then(|(pid, _)| on_cpu.get(&pid));
+        let most = server.map_or(f64::MAX, |ns| *ns as f64 * share / (1.0 - share).max(0.01));
+        let spent = account::of_end(story, of);
+        let spent: u64 = states.iter().map(|state| spent.of(*state)).sum();
+        let share = share.min(most / spent.max(1) as f64);
         lost = lost.and(Lost::states(story, [of], states, share));
     }
     if n == 0 {

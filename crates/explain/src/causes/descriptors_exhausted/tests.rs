@@ -52,6 +52,14 @@ fn all_are_open_and_connections_wait() {
 }
 
 #[test]
+fn one_sample_is_enough_where_requests_tell_how_long_they_waited() {
+    let mut f = late(1_200.0, 1_190.0, vec![0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0]);
+    f.resources.clear();
+    f.descriptors("iperf3/812", [40.0, 64.0], 64.0);
+    only(&f, ID);
+}
+
+#[test]
 fn with_room_it_accepts_late() {
     let f = only(&waiting(63.0), "slow-accept");
     assert!(ruled_out(&f, ID).contains("63 of 64"));

@@ -93,6 +93,28 @@ fn clients_elsewhere_dropped_and_let_in_by_turns() {
 }
 
 #[test]
+fn a_client_that_is_banned_had_been_let_in_before() {
+    let mut recording = dropped("NETFILTER_DROP");
+    recording.seen_from(SERVER);
+    let first_ns = recording
+        .events
+        .iter()
+        .map(|e| e.time_ns)
+        .min()
+        .unwrap_or(0);
+    for drop in recording
+        .events
+        .iter_mut()
+        .filter(|e| e.kind == EventKind::Drop)
+    {
+        // After the last that was accepted.
+        drop.time_ns = drop.time_ns - first_ns + START_NS + 6_000_000_000;
+    }
+    recording.events.sort_by_key(|e| e.time_ns);
+    assert!(found(&recording).is_empty());
+}
+
+#[test]
 fn clients_elsewhere_that_a_rule_answers_do_not_come_again() {
     let mut recording = dropped("NETFILTER_DROP");
     let turned_away = |e: &Event| e.local_port % 3 == 1 || e.remote_port % 3 == 1;

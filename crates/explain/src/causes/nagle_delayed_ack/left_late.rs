@@ -2,9 +2,12 @@
 
 use std::ops::RangeInclusive;
 
+use ahash::AHashSet;
+use analysis::Endpoint;
 use analysis::account::{Exchanges, Role, exchanged_ns};
 use analysis::stats::median;
 use recording::RowRef;
+use recording::tables::Exchange;
 
 use super::{MIN_HELD, SEGMENTS};
 use crate::lost::OfExchanges;
@@ -19,6 +22,8 @@ pub(super) struct LeftLate {
     /// Those told one by one.
     pub(super) told: u64,
     pub(super) rows: Vec<RowRef>,
+    /// The ends that those went over.
+    over: AHashSet<(Endpoint, Endpoint)>,
     /// How late the end of one left, µs (median).
     pub(super) delay_us: f64,
     /// Of all, by the time that they lost together.
@@ -31,8 +36,14 @@ pub(super) struct LeftLate {
 impl LeftLate {
     pub(super) fn of(exchanges: &Exchanges) -> Option<LeftLate> {
         let told = exchanges.slowest.iter();
-        let late =
-            told.filter(|(_, x)| !x.open && x.retransmits == 0 && DELAYED_NS.contains(&x.send_ns));
+        let is_late =
+            |x: &Exchange| !x.open && x.retransmits == 0 && DELAYED_NS.contains(&x.send_ns);
+        let late = told.filter(|(_, x)| is_late(x));
+        let over = late.clone().map(|(_, x)| {
+            let local = Endpoint::new(x.local_addr, x.local_port);
+            (local, Endpoint::new(x.remote_addr, x.remote_port))
+        });
+        let over = over.collect();
         let (rows, mut delays): (Vec<RowRef>, Vec<u64>) =
             late.map(|(row, x)| (*row, x.send_ns)).unzip();
         let told = delays.len() as u64;
@@ -41,6 +52,7 @@ impl LeftLate {
         (exchanges.role() == Role::Client).then(|| LeftLate {
             told,
             rows: rows.into_iter().take(SHOWN_ROWS).collect(),
+            over,
             delay_us: delay_ns as f64 / 1e3,
             times: (all.send_ns / delay_ns).clamp(told, all.exchanges.max(told)),
             of: all.exchanges.max(told),
@@ -53,7 +65,15 @@ impl LeftLate {
     /// that, not a transfer that takes so long to send.
     pub(super) fn is_of(&self, ends: &[End]) -> bool {
         let sent: u64 = ends.iter().map(|e| e.transfer.segments()).sum();
-        ends.iter().any(|e| e.transfer.nagle) && sent <= (SEGMENTS + 1) * self.of
+        let own = |e: &&End| self.over.contains(&(e.conn.local, e.conn.remote));
+        let own: Vec<&End> = ends.iter().filter(own).collect();
+        let on = own.iter().filter(|e| e.transfer.nagle).count();
+        // Of connections too short for a sample others tell.
+        let on = match own.len() {
+            0 => ends.iter().any(|e| e.transfer.nagle),
+            n => on * 2 >= n,
+        };
+        on && sent <= (SEGMENTS + 1) * self.of
     }
 
     /// What they lost, of connections so many.

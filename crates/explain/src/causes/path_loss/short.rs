@@ -88,12 +88,12 @@ impl SynDrops {
         for group in groups {
             let to = group.local.addr;
             let mut nobodys = group.count;
-            for (from, n) in &group.remotes {
-                if ends.contains(&(*from, to)) {
-                    let of = drops.of.entry((*from, to)).or_default();
+            for from in &group.remotes {
+                if ends.contains(&(from.addr, to)) {
+                    let of = drops.of.entry((from.addr, to)).or_default();
                     let of = of.entry(group.netns).or_default();
-                    *of = of.saturating_add(*n);
-                    nobodys = nobodys.saturating_sub(*n);
+                    *of = of.saturating_add(from.count);
+                    nobodys = nobodys.saturating_sub(from.count);
                 }
             }
             drops.add_nobodys(to, nobodys);

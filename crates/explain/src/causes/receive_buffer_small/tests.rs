@@ -40,6 +40,13 @@ fn the_application_set_it() {
     ));
     assert!(f.arithmetic.iter().all(|check| check.agrees));
     assert!(ruled_out(&f, "slow-reader").contains("within a round trip"));
+    assert!(f.fix.contains("SO_RCVBUF"), "{}", f.fix);
+    let mut clamped = host(held());
+    for socket in &mut clamped.sockets {
+        socket.rcvbuf_set = Some(false);
+    }
+    let f = only(&clamped, ID);
+    assert!(f.fix.contains("TCP_WINDOW_CLAMP"), "{}", f.fix);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use analysis::account;
 use analysis::stats::median;
 use analysis::words::percent;
 use analysis::{Sent, Why};
@@ -54,6 +55,11 @@ pub(super) fn places(story: &Story) -> Vec<SilentPeer<'_>> {
         if let Some(place) = places.get_mut(&key(conn)) {
             place.of += 1;
         }
+    }
+    for ((netns, to), place) in &mut places {
+        place.of += account::forgotten_ends(story, |(of, role, at)| {
+            (of, role, at.addr) == (*netns, account::Role::Client, *to)
+        });
     }
     let many = |p: &SilentPeer| p.all.len() >= MIN_GIVEN_UP && p.share() >= MIN_SHARE;
     places.into_values().filter(many).collect()

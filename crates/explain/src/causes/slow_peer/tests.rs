@@ -2,7 +2,7 @@
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Level, Number, explain};
-use synth::{Asked, CLIENT, Fixture, Flow, Listen};
+use synth::{Asked, CLIENT, Fixture, Flow, Listen, START_NS};
 
 const ID: &str = "slow-peer";
 
@@ -82,6 +82,50 @@ fn a_peer_that_always_takes_as_long_is_none() {
         "{}",
         told.title
     );
+}
+
+/// Of twelve connections two take 2 s for each of their four answers, and had so many segments to send.
+fn pops(segments: u32) -> Fixture {
+    let mut f = Fixture::new();
+    for i in 0..2 {
+        f.flow(Flow {
+            from: format!("10.79.0.2:{}", 41_000 + i),
+            rate: 0,
+            unacked: 0,
+            unsent: 0,
+            ..Flow::default()
+        });
+    }
+    f.ask(Asked {
+        here: [false, true],
+        usual: (400, 1.0),
+        slow: (8, 2_000.0),
+        ..Asked::default()
+    });
+    f.seen_from(CLIENT);
+    for (nth, row) in f.exchanges.iter_mut().enumerate() {
+        row.local_port = 41_000 + nth as u16 % 2;
+        row.began_ns = START_NS + 1_000_000_000 + nth as u64 / 2 * 2_000_000_000;
+        row.time_ns = row.began_ns + 2_000_000_000;
+    }
+    let first_ns = f.sockets.iter().map(|s| s.time_ns).min().unwrap_or(0);
+    for row in &mut f.sockets {
+        let part = (row.time_ns - first_ns) as f64 / 7e9;
+        row.data_segs_out = Some((part * f64::from(segments)) as u32);
+    }
+    f
+}
+
+#[test]
+fn connections_that_do_nothing_but_wait_are_kept_for_it() {
+    assert!(found(&pops(4)).is_empty());
+    let notes = explain(&pops(4).write().expect("writes"));
+    let notes = notes.expect("reads").notes;
+    assert!(notes.iter().any(|n| n.cause == ID), "{notes:#?}");
+    // Much else went over them: once a second, and more often; or hardly anything.
+    only(&pops(9), ID);
+    only(&pops(400), ID);
+    only(&pops(1), ID);
 }
 
 #[test]

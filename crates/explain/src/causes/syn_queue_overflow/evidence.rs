@@ -100,10 +100,10 @@ fn retransmitted(repeated: &Repeated) -> Step {
         1 => "1 address".into(),
         n => format!("{} addresses", count(n as u64)),
     };
-    let most = repeated.clients.iter().max_by_key(|(addr, n)| (*n, *addr));
-    let to = most.map_or(String::new(), |(addr, n)| {
-        let share = Quantity::share(*n as f64 / repeated.count as f64);
-        let n = count(*n);
+    let most = repeated.clients.iter().max_by_key(|r| (r.count, r.addr));
+    let to = most.map_or(String::new(), |r| {
+        let share = Quantity::share(r.count as f64 / repeated.count as f64);
+        let (n, addr) = (count(r.count), r.addr);
         format!(" to {least}{several}, {n} of them ({share}) to {addr}")
     });
     let were = if repeated.count == 1 { "was" } else { "were" };

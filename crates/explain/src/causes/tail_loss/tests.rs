@@ -4,7 +4,7 @@ use recording::{RetransmitKind, SourceName};
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
-use synth::{CLIENT, Fixture, SERVER, cases};
+use synth::{Asked, CLIENT, Fixture, Flow, SERVER, cases};
 
 const ID: &str = "tail-loss";
 
@@ -28,6 +28,63 @@ fn both_ends_here() {
         to: "10.79.0.1".into(),
     };
     assert_eq!(f.advice[0].change, Some(repair));
+}
+
+#[test]
+fn lost_both_ways_is_one_trouble() {
+    let one_way = only(&cases::tails(), ID)
+        .lost_s
+        .seconds()
+        .expect("measured");
+    let mut recording = cases::tails();
+    for i in 0..4 {
+        recording.flow(Flow {
+            from: format!("10.79.0.2:{}", 41_000 + i),
+            answers: true,
+            rate: 40 * 1_448,
+            rtt_us: [4_000, 500, 3_900],
+            unacked: 1,
+            unsent: 0,
+            cwnd: 10,
+            again: vec![(RetransmitKind::Tlp, 4_000), (RetransmitKind::Rto, 4_000)],
+            ..Flow::default()
+        });
+    }
+    let f = only(&recording, ID);
+    assert!(
+        f.title
+            .starts_with("Tail loss 10.79.0.2 ↔ 10.79.0.1: 126 times"),
+        "{}",
+        f.title
+    );
+    assert_eq!((f.impact.affected, f.impact.of), (9, 9));
+    assert_eq!(number(&f, "late_back"), &Number::Count(4 * 2 * 7));
+    let both = f.lost_s.seconds().expect("measured");
+    assert!((1.7..1.9).contains(&(both / one_way)), "{both} {one_way}");
+}
+
+#[test]
+fn answers_lost_on_the_way_back_are_late_though_nothing_is_retransmitted() {
+    let mut recording = cases::tails();
+    recording.seen_from(CLIENT);
+    let without = only(&recording, ID).lost_s.seconds().expect("measured");
+    let asked = |slow| {
+        let mut recording = cases::tails();
+        recording.seen_from(CLIENT);
+        recording.ask(Asked {
+            here: [false, true],
+            slow,
+            ..Asked::default()
+        });
+        only(&recording, ID)
+    };
+    let f = asked((30, 210.0));
+    assert_eq!(number(&f, "late_answers"), &Number::Count(30));
+    let longer = f.lost_s.seconds().expect("measured") - without;
+    assert!((5.5..6.5).contains(&longer), "{longer}");
+    // Sooner than a timer.
+    let f = asked((30, 150.0));
+    assert_eq!(f.lost_s.seconds(), Some(without));
 }
 
 #[test]

@@ -259,7 +259,7 @@ impl Keeper {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Keeper::Runqueue => "waiting for a CPU",
-            Keeper::Lock => "waiting for a lock (futex)",
+            Keeper::Lock => "waiting for a lock or another thread (futex)",
             Keeper::Stopped => "stopped (SIGSTOP or a debugger)",
         }
     }

@@ -1,0 +1,62 @@
+//! Who connects, and where to: a process, or the program of processes that ask once and end.
+
+use ahash::AHashSet;
+use analysis::{Conn, Endpoint, Story};
+use recording::Text;
+
+/// Who connects, and where to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Caller {
+    pub(crate) netns: u32,
+    pub(crate) who: Who,
+    pub(crate) to: Endpoint,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Who {
+    /// On another host, or not known.
+    Unknown,
+    Process(u32),
+    /// What a script starts anew for each request fails as one.
+    Program(Text),
+}
+
+/// The callers of a story.
+pub(crate) struct Callers {
+    /// Processes that asked there more than once.
+    again: AHashSet<(u32, u32, Endpoint)>,
+}
+
+impl Callers {
+    pub(crate) fn of(story: &Story) -> Callers {
+        let (mut once, mut again) = (AHashSet::new(), AHashSet::new());
+        for conn in story.conns.iter().filter(|c| c.asks()) {
+            let Some(pid) = conn.pid else { continue };
+            let asks = (conn.netns, pid, conn.remote);
+            if !once.insert(asks) {
+                again.insert(asks);
+            }
+        }
+        Callers { again }
+    }
+
+    /// Of one end.
+    pub(crate) fn caller(&self, conn: &Conn) -> Caller {
+        let netns = conn.netns;
+        // Whoever asks may ask a listener of this host.
+        if !conn.asks() {
+            let to = Endpoint::new(conn.remote.addr, conn.local.port);
+            let who = Who::Unknown;
+            return Caller { netns, who, to };
+        }
+        let to = conn.remote;
+        let who = match (conn.pid, &conn.comm) {
+            (Some(pid), Some(comm)) if !self.again.contains(&(netns, pid, to)) => {
+                Who::Program(comm.clone())
+            }
+            (Some(pid), _) => Who::Process(pid),
+            (None, _) => Who::Unknown,
+        };
+        Caller { netns, who, to }
+    }
+}
