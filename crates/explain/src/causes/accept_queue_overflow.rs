@@ -9,8 +9,8 @@ use analysis::words::{count, duration, figure, plural};
 use analysis::{ProcessState, Rise};
 
 use crate::moment::{Began, Since};
-use crate::places::listener::{ListenerPlace, listener_places};
-use crate::places::lost_syn::{ConnectTimes, MIN_DROPS};
+use crate::places::listener::{ListenerPlace, MIN_DROPS, listener_places};
+use crate::places::lost_syn::ConnectTimes;
 use crate::places::outage::Outage;
 use crate::programs;
 use crate::vocabulary::*;

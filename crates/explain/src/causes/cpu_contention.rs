@@ -183,7 +183,8 @@ fn judge(waiter: &Waiter) -> Finding {
     };
     let share = percent(thread.waiting());
     let lost = waiter.lost();
-    let unharmed = lost.ends().next().is_none() && !waiter.answers();
+    // Throttled now and then, as an agent with a small quota is: what it sends itself may wait.
+    let unharmed = lost.ends().next().is_none() && !waiter.answers() && !waits(thread);
     let case = Case::new(story, CAUSE, waiter.scope())
         .placed(Place::Process(thread.pid))
         .affects(waiter.impact(), lost)

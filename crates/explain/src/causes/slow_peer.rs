@@ -22,7 +22,8 @@ pub(crate) const CAUSE: Cause = Cause {
     signature: &[
         "the database or upstream is slow, seen from its client",
         "waiting (TTFB) is long",
-        "upstream timed out (110: Connection timed out) while reading response header, 504 Gateway Timeout",
+        "upstream timed out (110: Connection timed out) while reading response header",
+        "504 Gateway Timeout",
         "context deadline exceeded, read timed out, SocketTimeoutException",
     ],
     rivals: &[

@@ -7,8 +7,8 @@ use analysis::stats::{median, most_within};
 use analysis::words::{count, plural};
 use analysis::{Remote, Rise, What};
 
-use crate::places::listener::{ListenerPlace, listener_places, roomy_backlog};
-use crate::places::lost_syn::{ConnectTimes, MIN_DROPS};
+use crate::places::listener::{ListenerPlace, MIN_DROPS, listener_places, roomy_backlog};
+use crate::places::lost_syn::ConnectTimes;
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {

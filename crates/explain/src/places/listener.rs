@@ -11,6 +11,10 @@ use crate::programs::{self, Setting};
 use crate::say::Quantity;
 use crate::scope::application;
 
+/// A client whose SYN is dropped waits a second. Fewer drops than this, in a recording of
+/// seconds, is one burst at a start. Of how many arrivals they are says little: while nothing is accepted,
+/// clients hang and do not arrive.
+pub(crate) const MIN_DROPS: u64 = 10;
 /// Rows shown per step: enough to look at, not a second recording.
 pub(crate) const SHOWN_ROWS: usize = 3;
 
@@ -114,13 +118,14 @@ impl<'a> ListenerPlace<'a> {
     /// Whether another listener's queue was seen to be full, and this one's never: counters are of all in the namespace,
     /// and a listener drops packets for other reasons as well.
     pub(crate) fn is_beside_a_full_one(&self) -> bool {
-        let is_full = |l: &ListenerPlace| l.listener.crowded_samples().0 > 0 || l.ghosts().0 > 0;
+        let is_full = |l: &ListenerPlace, ghosts: u64| {
+            l.listener.crowded_samples().0 > 0 || l.ghosts().0 >= ghosts
+        };
         let netns = self.listener.netns;
         let others = listener_places(self.story).filter(|l| l.index != self.index);
-        !is_full(self)
-            && others
-                .filter(|l| l.listener.netns == netns)
-                .any(|l| is_full(&l))
+        let mut others = others.filter(|l| l.listener.netns == netns);
+        // Few that another dropped are not what the counters tell of.
+        !is_full(self, 1) && others.any(|l| is_full(&l, MIN_DROPS))
     }
 
     /// Who listens there, and what each of them did.

@@ -12,10 +12,6 @@ use crate::lost::{Lost, SYN_TIMEOUT_NS};
 use crate::places::listener::{ListenerPlace, SHOWN_ROWS};
 use crate::places::syn_timer;
 
-/// A client whose SYN is dropped waits a second. Fewer drops than this, in a recording of
-/// seconds, is one burst at a start. Of how many arrivals they are says little: while nothing is accepted,
-/// clients hang and do not arrive.
-pub(crate) const MIN_DROPS: u64 = 10;
 /// Linux retransmits the first SYN after this (TCP_TIMEOUT_INIT).
 const FIRST_RETRY_MS: f64 = 1_000.0;
 /// A server is ready within half a round trip of its client. One that is later than this beyond it

@@ -1,10 +1,11 @@
 //! C35 is named when a thread that owns connections waits for a CPU, and only then.
 
 use recording::SourceName;
+use recording::tables::Process;
 
 use crate::causes::testing::{found, number, only, ruled_out};
-use crate::{Advice, Change, Finding, Holds, Level, Number};
-use synth::{Dial, Fixture, Listen, OnCpu, cases};
+use crate::{Advice, Change, Finding, Holds, Level, Number, explain};
+use synth::{CLIENT, Dial, Fixture, Listen, OnCpu, START_NS, Task, cases};
 
 const ID: &str = "cpu-contention";
 
@@ -182,6 +183,27 @@ fn a_quota_that_is_spent_in_one_period_of_a_dozen() {
     assert_eq!(number(&f, "each_ms"), &Number::Real(75.0));
     assert!(f.title.contains("has spent its CPU quota"), "{}", f.title);
     assert!(f.verify.contains("nr_throttled"), "{}", f.verify);
+}
+
+#[test]
+fn an_agent_that_nobody_connects_to_and_whose_connections_rest_is_a_note() {
+    let mut f = Fixture::new();
+    f.dial(Dial {
+        client: Some(CLIENT),
+        server: None,
+        ..Dial::default()
+    });
+    f.thread(77, "wrk", [0.02, 0.09]);
+    f.resource("cgroup", "/agent", "throttled_ms", [100.0, 1_000.0]);
+    f.resource("cgroup", "/agent", "throttled_periods", [1.0, 12.0]);
+    f.processes.push(Process {
+        cgroup_path: "/agent".into(),
+        ..Task::new(77, "wrk").process(START_NS, 1, "S")
+    });
+    assert!(found(&f).is_empty());
+    let notes = explain(&f.write().expect("writes"));
+    let notes = notes.expect("reads").notes;
+    assert!(notes.iter().any(|n| n.cause == ID), "{notes:#?}");
 }
 
 #[test]
