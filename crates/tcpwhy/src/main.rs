@@ -99,7 +99,9 @@ fn main() -> ExitCode {
     cli::main("tcpwhy", |cli: Cli, out| {
         looks::wish(cli.looks);
         cli::talk(cli.talk);
-        run(cli.verb, out)
+        let done = run(cli.verb, out);
+        signals::give_way();
+        done
     })
 }
 

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
+use std::{process, thread};
 
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -31,6 +31,8 @@ static TEMPORARY: Mutex<Temporary> = Mutex::new(Temporary {
 /// The signal that came; 0 for none.
 static CAME: AtomicUsize = AtomicUsize::new(0);
 static PAGING: AtomicBool = AtomicBool::new(false);
+/// A signal ends the process: what is temporary goes just now.
+static ENDING: AtomicBool = AtomicBool::new(false);
 
 /// From now on a signal ends the process, whatever it waits for, and this directory goes with it.
 pub fn end_the_process(with: Option<&Path>) -> Result<()> {
@@ -59,12 +61,22 @@ fn wait() {
             signal => break signal,
         }
     };
+    ENDING.store(true, Ordering::SeqCst);
     let temporary = TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner);
     for dir in &temporary.dirs {
         // Something may be made in it meanwhile; what stays goes with a later run.
         let _ = fs::remove_dir_all(dir).or_else(|_| fs::remove_dir_all(dir));
     }
-    let _ = low_level::emulate_default_handler(i32::try_from(signal).unwrap_or(SIGTERM));
+    let signal = i32::try_from(signal).unwrap_or(SIGTERM);
+    let _ = low_level::emulate_default_handler(signal);
+    process::exit(128 + signal);
+}
+
+/// Lets a signal that has come end the process: what fails as its files go fails for that.
+pub fn give_way() {
+    while ENDING.load(Ordering::SeqCst) {
+        thread::park();
+    }
 }
 
 /// While this lives, Ctrl-C is for a pager, which goes on.

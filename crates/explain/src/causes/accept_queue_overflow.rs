@@ -184,6 +184,7 @@ impl<'a> Overflow<'a> {
             .steps(standing.is_none().then(|| self.drops_step()))
             .steps(self.queue_step(&scope))
             .steps(self.process_step(&scope))
+            .steps(self.outage.and_then(|outage| outage.asleep(self.here)))
             .steps(self.rates_step())
             .steps(self.ghosts_step())
             .steps(self.consequence_step())

@@ -111,6 +111,7 @@ fn judge(waits: &AcceptWaits) -> Finding {
             ))
             .rows(here.holder_rows(scope.pid))
         }))
+        .steps(waits.outage.and_then(|outage| outage.asleep(here)))
         .checks([waits.check()])
         .advise(advice(&scope, state, waits))
         .verify(format!(

@@ -1,10 +1,15 @@
 //! When nobody got through to a listener though connections waited for it.
 
+use std::collections::BTreeSet;
+
 use analysis::account::{self, State};
 use analysis::words::duration;
-use analysis::{Conn, Side, Story};
+use analysis::{Conn, Side, Story, Waited};
+use recording::Waker;
 
 use super::listener::ListenerPlace;
+use crate::finding::Step;
+use crate::say::{Quantity, say};
 
 /// A pause is told of when it is as long as a person notices, ns, and so many times as long as those
 /// between connections usually are: of a million at random, none is.
@@ -14,6 +19,18 @@ const TIMES_USUAL: u64 = 20;
 pub(crate) const LEAST_NS: u64 = 1_000_000_000;
 /// One that waits may have its own reason.
 const WAITING: usize = 2;
+/// Calls in which connections are waited for.
+const AWAIT_CONNECTIONS: &[&str] = &[
+    "accept",
+    "accept4",
+    "epoll_wait",
+    "epoll_pwait",
+    "epoll_pwait2",
+    "poll",
+    "ppoll",
+    "select",
+    "pselect6",
+];
 
 /// A time in which no handshake was completed, and connections waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +95,45 @@ impl Outage {
     /// How long, ns.
     pub(crate) fn ns(&self) -> u64 {
         self.to_ns - self.from_ns
+    }
+
+    /// What the one thread of a process that accepts there slept in meanwhile, other than for connections: a client that
+    /// says nothing, a lock, a disk. Of several threads it is not known which one should have accepted.
+    pub(crate) fn asleep(&self, here: ListenerPlace) -> Option<Step> {
+        let story = here.story;
+        let threads = |pid| story.threads.all().filter(|t| t.pid == pid).count();
+        let alone = |pid: &u32| threads(*pid) == 1;
+        let holders = here.listener.holders.iter().map(|h| h.pid);
+        let holders: BTreeSet<u32> = holders.filter(alone).collect();
+        let of_it = |w: &Waited| {
+            let began_ns = w.end_ns.saturating_sub(w.waited_ns);
+            w.end_ns
+                .min(self.to_ns)
+                .saturating_sub(began_ns.max(self.from_ns))
+        };
+        let calls = |w: &&Waited| {
+            let call = w.syscall.as_deref();
+            call.is_some_and(|call| !AWAIT_CONNECTIONS.contains(&call))
+        };
+        let own = story.waits.all.iter().filter(|w| holders.contains(&w.pid));
+        let longest = own.filter(calls).max_by_key(|w| of_it(w))?;
+        let until = match (&longest.cause, &longest.waker) {
+            (Some(packet), _) => format!("a packet from {} came", packet.from),
+            (None, Waker::Timer) => "its time was up".into(),
+            (None, _) => "it was woken".into(),
+        };
+        let step = say!(
+            "{slept_ms} of it, until {until}: meanwhile nobody else was served.",
+            slept_ms = Quantity::ns(of_it(longest)).rows([longest.row])
+        );
+        let says = format!(
+            "The only thread of {} (pid {}) slept in {} for {}",
+            longest.comm,
+            longest.pid,
+            longest.syscall.as_deref().unwrap_or("a call"),
+            step.says
+        );
+        (of_it(longest).saturating_mul(2) >= self.ns()).then_some(Step { says, ..step })
     }
 
     /// How long, and from when on.

@@ -1,11 +1,11 @@
 //! C04 is named when the accept queue overflows, with who does not accept.
 
-use recording::tables::Event;
-use recording::{EventKind, SourceName, TcpState, counter};
+use recording::tables::{Event, Wait};
+use recording::{EventKind, SourceName, TcpState, Waker, counter};
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Began, Change, Level, Number};
-use synth::{CLIENT, Dial, Fate, Fixture, HOST, Listen, SERVER, cases};
+use synth::{CLIENT, Dial, Fate, Fixture, HOST, Listen, SERVER, START_NS, Task, cases};
 
 const ID: &str = "accept-queue-overflow";
 
@@ -51,6 +51,29 @@ fn the_longest_time_without_a_handshake_is_told() {
     assert!(f.impact.says.contains(says), "{}", f.impact.says);
     // More arrived than were taken: that is what the advice is about, here.
     assert!(f.advice.iter().any(|a| a.expected.contains("overload")));
+    // What its one thread did meanwhile.
+    recording.thread(812, "iperf3", [0.01, 0.0]);
+    let slept = |recording: &Fixture, call: &str| {
+        let mut recording = recording.clone();
+        recording.waits.push(Wait {
+            syscall: Some(call.into()),
+            state: "S".into(),
+            waker: Waker::Timer,
+            ..Task::new(812, "iperf3").wait(START_NS + 8_900_000_000, SERVER, 1_800_000_000)
+        });
+        let f = only(&recording, ID);
+        let mut steps = f.evidence.into_iter().map(|s| s.says);
+        steps.find(|says| says.starts_with("The only thread"))
+    };
+    let says = "The only thread of iperf3 (pid 812) slept in recvfrom for 1.8 s of it, until its time was up: \
+                meanwhile nobody else was served.";
+    assert_eq!(slept(&recording, "recvfrom").as_deref(), Some(says));
+    assert_eq!(slept(&recording, "epoll_wait"), None);
+    for row in &mut recording.threads.clone() {
+        row.tid += 1;
+        recording.threads.push(row.clone());
+    }
+    assert_eq!(slept(&recording, "recvfrom"), None);
 }
 
 #[test]
@@ -251,7 +274,7 @@ fn a_listener_made_during_the_recording_dropped_all_of_its_drops_in_it() {
     assert_eq!(found(&f).len(), 0);
     let row = f.listeners[0].clone();
     f.events.push(Event {
-        time_ns: synth::START_NS,
+        time_ns: START_NS,
         kind: EventKind::State,
         netns: SERVER,
         sock: Some(row.sock),

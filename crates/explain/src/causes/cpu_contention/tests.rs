@@ -71,7 +71,7 @@ fn a_reader_that_it_keeps_off_the_cpu_is_no_finding_of_its_own() {
 
 /// The only finding, though its advice has no change that a program could apply.
 fn needs_more_cpu(f: &Fixture) -> Finding {
-    let mut found = crate::explain(&f.write().unwrap()).unwrap().findings;
+    let mut found = explain(&f.write().unwrap()).unwrap().findings;
     assert_eq!(found.len(), 1);
     let f = found.remove(0);
     assert_eq!(f.cause, ID);
@@ -259,7 +259,7 @@ fn what_is_there_and_was_not_recorded_is_not_called_tested() {
     let parts = ["threads", "waits", "profile"];
     let left_out = |s: &SourceName| s.part().is_some_and(|part| parts.contains(&part));
     f.manifest.sources.retain(|s| !left_out(&s.name));
-    let explained = crate::explain(&f.write().unwrap()).unwrap();
+    let explained = explain(&f.write().unwrap()).unwrap();
     assert!(explained.findings.is_empty());
     let mut answers = explained.summary.causes.into_iter();
     let answer = answers.find(|a| a.cause == ID).expect("each answers");
