@@ -21,6 +21,15 @@ pub(crate) enum Who {
     Program(Text),
 }
 
+/// Where an end asks, or is asked from: whoever asks may ask a listener of this host.
+pub(crate) fn place(conn: &Conn) -> (u32, Endpoint) {
+    let to = match conn.asks() {
+        true => conn.remote,
+        false => Endpoint::new(conn.remote.addr, conn.local.port),
+    };
+    (conn.netns, to)
+}
+
 /// The callers of a story.
 pub(crate) struct Callers {
     /// Processes that asked there more than once.
@@ -28,9 +37,10 @@ pub(crate) struct Callers {
 }
 
 impl Callers {
-    pub(crate) fn of(story: &Story) -> Callers {
+    /// Of the connections that matter.
+    pub(crate) fn of(story: &Story, matters: impl Fn(&Conn) -> bool) -> Callers {
         let (mut once, mut again) = (AHashSet::new(), AHashSet::new());
-        for conn in story.conns.iter().filter(|c| c.asks()) {
+        for conn in story.conns.iter().filter(|c| c.asks() && matters(c)) {
             let Some(pid) = conn.pid else { continue };
             let asks = (conn.netns, pid, conn.remote);
             if !once.insert(asks) {
@@ -42,15 +52,9 @@ impl Callers {
 
     /// Of one end.
     pub(crate) fn caller(&self, conn: &Conn) -> Caller {
-        let netns = conn.netns;
-        // Whoever asks may ask a listener of this host.
-        if !conn.asks() {
-            let to = Endpoint::new(conn.remote.addr, conn.local.port);
-            let who = Who::Unknown;
-            return Caller { netns, who, to };
-        }
-        let to = conn.remote;
+        let (netns, to) = place(conn);
         let who = match (conn.pid, &conn.comm) {
+            _ if !conn.asks() => Who::Unknown,
             (Some(pid), Some(comm)) if !self.again.contains(&(netns, pid, to)) => {
                 Who::Program(comm.clone())
             }

@@ -7,7 +7,7 @@ use analysis::account::{self, State};
 use analysis::{Conn, Endpoint, Outcome, Story};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::callers::{Caller, Callers};
+use crate::callers::{self, Caller, Callers};
 use crate::other_family::OtherFamily;
 
 /// A request or a connect that failed costs its caller at least this: what retries, retries after it, ns.
@@ -162,7 +162,8 @@ impl Lost {
         if conns.is_empty() {
             return Lost::default();
         }
-        let callers = Callers::of(story);
+        let tried: BTreeSet<_> = conns.iter().map(|c| (c.netns, c.remote)).collect();
+        let callers = Callers::of(story, |c| tried.contains(&(c.netns, c.remote)));
         let other_family = OtherFamily::of(story, conns.iter().copied());
         let mut lost = Lost::default();
         let mut failed: BTreeMap<Caller, Vec<(u64, &Conn)>> = BTreeMap::new();
@@ -188,13 +189,10 @@ impl Lost {
         let mut well: BTreeMap<Caller, Vec<u64>> = BTreeMap::new();
         let mut anybody: BTreeMap<(u32, Endpoint), Vec<u64>> = BTreeMap::new();
         for conn in &story.conns {
-            let (caller, done) = (
-                callers.caller(conn),
-                matches!(conn.outcome, Outcome::Open | Outcome::Closed),
-            );
-            let place = (caller.netns, caller.to);
+            let done = matches!(conn.outcome, Outcome::Open | Outcome::Closed);
+            let place = callers::place(conn);
             if let (Some(at), true) = (conn.established_ns, done && places.contains(&place)) {
-                well.entry(caller).or_default().push(at);
+                well.entry(callers.caller(conn)).or_default().push(at);
                 anybody.entry(place).or_default().push(at);
             }
         }

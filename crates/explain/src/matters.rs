@@ -157,7 +157,7 @@ impl Stake {
         let mut stake = Stake::default();
         let whole_ns = story.end_ns.saturating_sub(story.start_ns);
         let mut outage_ns = 0;
-        let callers = Callers::of(story);
+        let callers = Callers::of(story, |c| services.contains(&account::service(story, c)));
         let mut failed: BTreeMap<Caller, (u64, u64, u64)> = BTreeMap::new();
         let mut attempts: AHashMap<Caller, u64> = AHashMap::new();
         for conn in &story.conns {

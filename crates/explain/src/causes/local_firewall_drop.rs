@@ -5,9 +5,7 @@ mod established;
 use std::collections::BTreeSet;
 
 use ahash::AHashMap;
-
 use analysis::words::{count, percent, plural};
-
 use recording::Addr;
 
 use crate::lost::SYN_TIMEOUT_NS;

@@ -136,15 +136,16 @@ fn is_lost_elsewhere(silent: &UnansweredSyns, others: &OtherPorts) -> bool {
     let refused = clients.filter(|c| c.refused.is_some()).count() as u64;
     let hangs = !silent.hanging(STALL_NS).is_empty();
     let unanswered = silent.times.unanswered_syns();
+    let are_few = |known: u64| known.saturating_mul(2) < unanswered;
     (many(silent) || hangs)
         && !data_too
         && refused * 2 < n
         && !silent.is_rejected()
         // Of most of them nothing is known here.
-        && silent.drops_here() * 2 < unanswered
-        && silent.listener_drops() * 2 < unanswered
-        && (silent.strays + silent.half_open) * 2 < unanswered
-        && silent.synacks_repeated * 2 < unanswered
+        && are_few(silent.drops_here())
+        && are_few(silent.listener_drops())
+        && are_few(silent.strays.saturating_add(silent.half_open))
+        && are_few(silent.synacks_repeated)
 }
 
 fn judge(silent: &UnansweredSyns, hosts: &Hosts) -> Option<Finding> {

@@ -326,7 +326,7 @@ fn late_answers(path: &Path, losses: &Losses, timer_us: f64) -> (u64, u64) {
         let (late, next) = (first.saturating_sub(second), second.saturating_sub(third));
         // Some were late as what was lost on the way there was retransmitted.
         let silent = late.saturating_sub(exchanges.all.retransmits);
-        if late >= GATHERED * next {
+        if late >= next.saturating_mul(GATHERED) {
             let usual_ns = late.saturating_mul(usual_ns);
             let ns = first_ns.saturating_sub(second_ns).saturating_sub(usual_ns);
             all.0 = all.0.saturating_add(silent);

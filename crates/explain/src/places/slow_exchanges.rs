@@ -227,7 +227,7 @@ impl<'a> SlowService<'a> {
         let waiting = of_conn.iter().filter_map(waiting);
         let (told, asked) = waiting.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         // Not all that are slow are told: half of what these asked is, and more.
-        told > 0 && told * 10 >= self.slow.len() as u64 * 9 && asked <= self.count * 2
+        told > 0 && told * 10 >= self.slow.len() as u64 * 9 && asked <= self.count.saturating_mul(2)
     }
 
     /// Whether most of what its slow exchanges were thought about is told by threads that did nothing else.
