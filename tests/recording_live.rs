@@ -446,3 +446,37 @@ fn a_connect_that_hangs_since_before_the_recording_is_told() {
     let account = account.expect("where its time went");
     assert_eq!(account["spent_s"]["connecting"], account["total_s"]);
 }
+
+#[test]
+fn a_command_that_waits_for_no_tcp_is_told_so() {
+    need_root();
+    // A lookup that nobody answers: a socket of UDP, and a timer.
+    let lookup = "import select, socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(('127.0.0.1', 0))
+p = select.poll()
+p.register(s, select.POLLIN)
+p.poll(2500)";
+    let netns = Space::new("lookup");
+    let explained = |code: &str| {
+        let command = ["ip", "netns", "exec", netns.name(), "python3", "-c", code];
+        let args = [&["explain", "--json", "--"][..], &command].concat();
+        json_lines(&run(&args)).pop().expect("a summary")
+    };
+    let command = &explained(lookup)["command"];
+    assert_eq!(command["comm"], "python3");
+    assert!(
+        command["without_tcp_s"].as_f64().unwrap() >= 2.5,
+        "{command}"
+    );
+    let longest = &command["longest"]["says"];
+    assert!(
+        longest
+            .as_str()
+            .unwrap()
+            .contains("in poll, woken by a timer"),
+        "{command}"
+    );
+    // Who sleeps asks nobody for anything.
+    assert!(explained("import time; time.sleep(2.5)")["command"].is_null());
+}

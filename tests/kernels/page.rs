@@ -40,6 +40,8 @@ const TAIL: &str = "
   because nothing listens. Where `drop` works, the drop of that SYN tells it, and nothing is lost.
   Where both are missing, `connection-refused` is of medium confidence: only a counter (`OutRsts`)
   hints that this host refused.
+- `accept-waits` (before Linux 5.13): who waited for accept() is known from samples alone. A queue that stood for less than
+  their distance (a second) may be told as `slow-application`, and one that stood for a moment as `slow-accept`.
 - `calls` and `port-search` (before Linux 5.12): slow and failing system calls are not listed. `waits`
   and `threads` work there.
 - `requests` (before Linux 5.12): the account is that of states, from samples. A server that thinks, one that reads

@@ -68,7 +68,9 @@ pub struct ListenSock {
     last_drops: u32,
     /// The longest that its accept queue was, and the row that says so.
     pub longest_accept_queue: (u32, RowRef),
-    /// The same of its connections in SYN_RECV.
+    /// The longest that one of them was seen to wait for accept().
+    longest_wait_ms: Option<(u32, RowRef)>,
+    /// Of its connections in SYN_RECV, the most at once.
     pub longest_syn_queue: (u32, RowRef),
     /// Requests in SYN_RECV in the sample of the longest SYN queue whose SYN-ACK was not repeated.
     pub young: u32,
@@ -170,6 +172,7 @@ impl ListenSock {
             first_drops: row.drops,
             last_drops: row.drops,
             longest_accept_queue: (row.accept_queue, at),
+            longest_wait_ms: None,
             longest_syn_queue: (row.syn_queue, at),
             young: row.syn_queue_young,
             first_row: at,
@@ -188,6 +191,20 @@ impl ListenSock {
     /// Connections that waited in it on average over its samples.
     pub fn mean_queue(&self) -> f64 {
         self.waiting as f64 / f64::from(self.samples.max(1))
+    }
+
+    /// Whether somebody was seen to wait in it for so long, ns; where nobody looked, whether a sample met anybody at all.
+    pub fn waited(&self, ns: u64) -> bool {
+        match self.longest_wait() {
+            Some((longest, _)) => longest >= ns,
+            None => self.waiting_samples > 0,
+        }
+    }
+
+    /// The longest that somebody was seen to wait in it, ns, and the row that says so; `None` where nobody looked.
+    pub fn longest_wait(&self) -> Option<(u64, RowRef)> {
+        let (ms, row) = self.longest_wait_ms?;
+        Some((u64::from(ms) * 1_000_000, row))
     }
 
     /// Packets dropped at this socket during the recording.
@@ -219,6 +236,10 @@ impl ListenSock {
         }
         if row.accept_queue > self.longest_accept_queue.0 {
             self.longest_accept_queue = (row.accept_queue, at);
+        }
+        if let Some(ms) = row.accept_wait_ms {
+            let longest = self.longest_wait_ms.filter(|(longest, _)| *longest >= ms);
+            self.longest_wait_ms = longest.or(Some((ms, at)));
         }
         if row.syn_queue > self.longest_syn_queue.0 {
             self.longest_syn_queue = (row.syn_queue, at);

@@ -15,6 +15,7 @@ mod cause;
 mod causes;
 mod changes;
 mod checks;
+mod command;
 pub mod compare;
 mod concentrate;
 mod correlated_counters;
@@ -63,6 +64,7 @@ pub use analysis::{Arrival, Doing, HealthNote, Netns, NoteKind};
 pub use answers::{Answer, Holds};
 pub use case::Case;
 pub use cause::{Cause, Ground};
+pub use command::CommandTime;
 pub use episodes::Episode;
 pub use explanation::{Explanation, Note};
 pub use finding::{

@@ -7,6 +7,7 @@ use recording::Recording;
 use serde::{Deserialize, Serialize};
 
 use crate::answers::Answer;
+use crate::command::{self, CommandTime};
 use crate::resources::ResourceLine;
 use crate::symptoms::Symptom;
 use crate::waits::WaitSummary;
@@ -45,6 +46,9 @@ pub struct Summary {
     pub resources: Vec<ResourceLine>,
     /// What threads waited for; null when waits were not recorded.
     pub waits: Option<WaitSummary>,
+    /// What the command that was recorded did with its time, where most of it was no TCP; null where it was, and
+    /// where there was no command.
+    pub command: Option<CommandTime>,
     /// What the recording lacks, and what explain itself had to leave out.
     pub health: Vec<HealthNote>,
     /// Whether the recorder ended the recording itself.
@@ -120,6 +124,7 @@ impl Summary {
             symptoms: Vec::new(),
             resources: crate::resources::resources(story),
             waits: crate::waits::summary(&story.waits),
+            command: command::time(story, manifest),
             health: health(story),
             complete: manifest.complete,
             recording: Facts {

@@ -26,8 +26,8 @@ mod workload;
 pub use engine::{RunOptions, run};
 pub use error::Error;
 pub use exam::{
-    Bin, ExamOptions, Fault, Felt, Found, GRADING, Grade, Group, Part, Progress, Row, Score, Side,
-    Sitting, Sittings, Situation, exam, exam_markdown, noticed, render_grade, render_sitting,
+    AGAIN, Bin, ExamOptions, Fault, Felt, Found, GRADING, Grade, Group, Part, Progress, Row, Score,
+    Side, Sitting, Sittings, Situation, exam, exam_markdown, noticed, render_grade, render_sitting,
 };
 pub use leftovers::clean_leftovers;
 pub use link::{Counters, Link, Wire};

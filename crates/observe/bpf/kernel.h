@@ -196,10 +196,12 @@ struct inet_sock {
 	__be16 inet_sport;
 };
 
+struct request_sock;
 struct request_sock_queue {
 	u8 synflood_warned;
 	atomic_t qlen;
 	atomic_t young;
+	struct request_sock *rskq_accept_head;
 };
 
 struct tcp_congestion_ops {
@@ -315,6 +317,7 @@ struct tcp_timewait_sock {
 struct request_sock {
 	struct sock_common __req_common;
 	__u8 num_timeout : 7;
+	struct sock *sk;
 };
 struct inet_request_sock {
 	struct request_sock req;

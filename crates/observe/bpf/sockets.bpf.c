@@ -13,6 +13,8 @@ u32 full_dump; /* report idle connections, too */
 u32 since; /* jiffies of the previous run */
 /* The program sets this: jiffies at the start of this run, from which on the next one tells what has moved. */
 u32 now;
+/* The same in ns of CLOCK_MONOTONIC. */
+u64 began_ns;
 
 TW_SHARE(struct, tw_listener);
 TW_SHARE(struct, tw_socket);
@@ -26,6 +28,116 @@ struct {
 	__type(value, struct tw_socket);
 	__uint(max_entries, 1);
 } scratch SEC(".maps");
+
+/* Whether programs of this kernel may go through a map. */
+const volatile bool looks;
+/* Listeners that did not fit. */
+u64 unwatched;
+
+/* The longest wait for accept() that was seen at a listener between two samples. */
+struct accept_wait {
+	u64 seen; /* when, ns of CLOCK_MONOTONIC */
+	u64 sampled;
+	u64 sampled_before;
+	u32 longest; /* jiffies */
+	u32 netns;
+	u32 local_port;
+};
+#define LISTENERS 1024
+/* By address; a look passes all buckets. Between two samples nobody holds them: what lies there is read as memory, whatever it is by then. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__type(key, u64);
+	__type(value, struct accept_wait);
+	__uint(max_entries, LISTENERS);
+} listeners SEC(".maps");
+
+/* How long the first connection in the accept queue has waited, jiffies: nothing is sent on it before accept(), so
+ * that its lsndtime is when it was made. */
+static __always_inline u32 first_waits(const struct inet_connection_sock *icsk)
+{
+	const struct request_sock *first = BPF_CORE_READ(icsk, icsk_accept_queue.rskq_accept_head);
+	const struct tcp_sock *child;
+	u32 made;
+
+	if (!first)
+		return 0;
+	child = (const struct tcp_sock *)BPF_CORE_READ(first, sk);
+	if (bpf_core_read(&made, sizeof(made), &child->lsndtime))
+		return 0;
+	/* It may have been accepted meanwhile, and its memory may be another's. */
+	if (BPF_CORE_READ(icsk, icsk_accept_queue.rskq_accept_head) != first)
+		return 0;
+	return age(made);
+}
+
+/* Who was not sampled for so long is gone, or in a namespace that is walked seldom. */
+#define FORGOTTEN_NS (60 * 1000000000ULL)
+
+static long look_at(void *map, const u64 *key, struct accept_wait *w, const u64 *now)
+{
+	const struct inet_connection_sock *icsk = (const void *)*key;
+	const struct sock *sk = (const void *)*key;
+	u64 address = *key;
+	u32 waits;
+
+	/* All that most cost. */
+	if (!BPF_CORE_READ(sk, sk_ack_backlog)) {
+		if ((s64)(*now - w->sampled) > (s64)FORGOTTEN_NS)
+			bpf_map_delete_elem(&listeners, &address);
+		return 0;
+	}
+	if (BPF_CORE_READ(sk, __sk_common.skc_state) != TCP_LISTEN) {
+		bpf_map_delete_elem(&listeners, &address);
+		return 0;
+	}
+	waits = first_waits(icsk);
+	if (waits && (waits > w->longest || w->seen < w->sampled)) {
+		w->longest = waits;
+		w->seen = *now;
+	}
+	return 0;
+}
+
+/* The program runs it, some times between two samples; it is attached to nothing. */
+SEC("raw_tp")
+int look(void *ctx)
+{
+	u64 now = bpf_ktime_get_ns();
+
+	bpf_for_each_map_elem(&listeners, look_at, &now, 0);
+	return 0;
+}
+
+/* The longest wait since the sample before, of those that were seen and of the one that waits now; jiffies. Asked
+ * twice in a run, where a record did not fit the buffer, it says the same. */
+static __always_inline u32 longest_wait(const struct tcp_sock *tp, u32 netns, u32 local_port)
+{
+	u32 waits = first_waits(&tp->inet_conn);
+	struct accept_wait *w;
+	u64 address = 0;
+
+	if (!looks)
+		return waits;
+	bpf_probe_read_kernel(&address, sizeof(address), &tp);
+	w = bpf_map_lookup_elem(&listeners, &address);
+	if (!w || w->netns != netns || w->local_port != local_port) {
+		struct accept_wait fresh = {
+		    .sampled = began_ns,
+		    .netns = netns,
+		    .local_port = local_port,
+		};
+
+		if (bpf_map_update_elem(&listeners, &address, &fresh, BPF_ANY))
+			unwatched++;
+		return waits;
+	}
+	if (w->sampled != began_ns) {
+		w->sampled_before = w->sampled;
+		w->sampled = began_ns;
+	}
+	return w->seen >= w->sampled_before && w->longest > waits ? w->longest : waits;
+}
 
 static __always_inline bool idle(const struct tcp_sock *tp)
 {
@@ -51,6 +163,7 @@ static __always_inline int emit_listener(struct bpf_iter__tcp *ctx, struct tcp_s
 	l.family = load_addrs(l.local_addr, nobody, &sk->__sk_common);
 	l.local_port = sk->__sk_common.skc_num;
 	l.accept_queue = sk->sk_ack_backlog;
+	l.accept_wait = longest_wait(tp, netns, l.local_port);
 	l.backlog = sk->sk_max_ack_backlog;
 	l.syn_queue = icsk->icsk_accept_queue.qlen.counter;
 	l.syn_queue_young = icsk->icsk_accept_queue.young.counter;
@@ -187,8 +300,10 @@ int dump(struct bpf_iter__tcp *ctx)
 
 	if (!skc)
 		return 0;
-	if (ctx->meta->seq_num == 0)
+	if (ctx->meta->seq_num == 0) {
 		now = bpf_jiffies64();
+		began_ns = bpf_ktime_get_ns();
+	}
 	netns = skc->skc_net.net->ns.inum;
 	tp = bpf_skc_to_tcp_sock(skc);
 	if (tp && skc->skc_state == TCP_LISTEN)

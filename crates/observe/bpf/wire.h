@@ -124,13 +124,14 @@ struct tw_listener {
 	u32 syn_queue_young;
 	u32 drops;
 	u32 uid;
+	u32 accept_wait; /* jiffies */
 	u16 local_port;
 	u8 family;
 	u8 synflood_warned;
 	u8 reuseport;
-	u8 zero[3];
+	u8 zero[7];
 };
-_Static_assert(sizeof(struct tw_listener) == 88, "tw_listener is shared with Rust");
+_Static_assert(sizeof(struct tw_listener) == 96, "tw_listener is shared with Rust");
 
 /* What younger kernels count for each connection. */
 enum tw_socket_tells {

@@ -80,12 +80,12 @@ fn try_sources(tick: Option<Duration>) -> Result<Vec<Source>, Error> {
     let (mut sockets, mut holders) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     let btf = KernelBtf::load().map_err(Error::Kernel)?;
     let decoder = Decoder::new(Names::load(&btf), hz().unwrap_or(250));
-    Sockets::load(&mut sockets, sock_key, decoder)?;
+    let looks = Sockets::load(&mut sockets, sock_key, &btf, decoder)?.may_look();
     let holders = match Holders::load(&mut holders, Of::Streams) {
         Ok(_) => Verdict::Attached,
         Err(e) => Verdict::Failed(e.reason()),
     };
-    found.extend(sources(holders));
+    found.extend(sources(looks, holders));
     found.extend(usage::checkup());
     found.extend(census::checkup());
     found.extend(calls_and_packets(sock_key)?);

@@ -77,11 +77,20 @@ impl Pace {
         }
         slowed.then(|| {
             format!(
-                "takes {} ms of CPU: once every {:.0} s",
-                used.as_millis(),
-                self.interval.as_secs_f64()
+                "takes {} of CPU: once every {}",
+                short(used),
+                short(self.interval)
             )
         })
+    }
+}
+
+/// In a whole number of the largest unit in which it is one at least.
+fn short(time: Duration) -> String {
+    match time.as_secs_f64() {
+        s if s >= 1.0 => format!("{s:.0} s"),
+        s if s >= 1e-3 => format!("{:.0} ms", s * 1e3),
+        s => format!("{:.0} µs", s * 1e6),
     }
 }
 

@@ -48,6 +48,13 @@ const HOLDERS_EVERY: u64 = 5;
 /// Directories of cgroups are walked every so many rounds: hosts have thousands.
 const CGROUPS_EVERY: u64 = 60;
 
+/// Accept queues are looked at so often between two samples, and one part in so many of a CPU is for that: whoever waits
+/// for accept() as long as a person notices is seen.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Of those that come later than this some are missed.
+const LATE_LOOK: Duration = Duration::from_millis(200);
+const MOST_LOOKS: u32 = 500;
+
 /// Samples until told to stop; ready after the first round.
 pub fn sample(
     options: &SampleOptions,
@@ -60,8 +67,9 @@ pub fn sample(
     sampler.round(false)?;
     control.ready(sampler.report());
     let mut pace = Pace::new(options.interval, MOST, options.allowance);
+    let mut looks = Pace::new(LOOK_EVERY, MOST_LOOKS, options.allowance);
     loop {
-        let stopping = control.stopping(pace.interval);
+        let stopping = sampler.look(control, pace.interval, &mut looks)?;
         pace.begin();
         sampler.round(stopping)?;
         if stopping {
@@ -178,7 +186,7 @@ impl<'a, 'o> Sampler<'a, 'o> {
                 what: "opening the own network namespace".into(),
                 why,
             })?,
-            sockets: Sockets::load(sockets, options.sock_key, decoder)?,
+            sockets: Sockets::load(sockets, options.sock_key, &btf, decoder)?,
             holders: Holders::load(holders, Of::Streams),
             counters: Counters::default(),
             settings: Settings::default(),
@@ -203,6 +211,29 @@ impl<'a, 'o> Sampler<'a, 'o> {
             round_began: Instant::now(),
             longest: Longest::default(),
         })
+    }
+
+    /// Looks at accept queues until it is time to sample or to stop; whether it is to stop.
+    fn look(&self, control: &Control, time: Duration, pace: &mut Pace) -> Result<bool, Error> {
+        let until = Instant::now() + time;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if control.stopping(left.min(pace.interval)) {
+                return Ok(true);
+            }
+            if left <= pace.interval {
+                return Ok(false);
+            }
+            pace.begin();
+            self.sockets.look()?;
+            let slowed = pace.end();
+            // One that is dear by chance makes the next one late, and no more.
+            if let Some(detail) = slowed.filter(|_| pace.interval > LATE_LOOK) {
+                let detail = format!("a look at all accept queues {detail}");
+                self.health
+                    .say(SourceName::AcceptWaits, HealthKind::Slowed, 0, detail)?;
+            }
+        }
     }
 
     /// One sample of everything that is due; when it is the last one, of everything.
@@ -250,6 +281,15 @@ impl<'a, 'o> Sampler<'a, 'o> {
             };
             self.health
                 .say(SourceName::Sockets, HealthKind::Partial, left_out, detail)?;
+        }
+        let unwatched = self.sockets.newly_unwatched();
+        if whole && unwatched > 0 {
+            self.health.say(
+                SourceName::AcceptWaits,
+                HealthKind::Partial,
+                unwatched,
+                "listeners whose accept queues are seen in samples alone: there are more than are looked at",
+            )?;
         }
         if let Some(detail) = self.walks.end() {
             self.health
@@ -413,7 +453,7 @@ impl<'a, 'o> Sampler<'a, 'o> {
             Err(e) => Verdict::Failed(e.reason()),
         };
         Report {
-            sources: sources(holders),
+            sources: sources(self.sockets.may_look(), holders),
             namespaces: self.seen.values().map(|s| s.namespace.clone()).collect(),
             longest: self.longest,
         }
@@ -421,7 +461,7 @@ impl<'a, 'o> Sampler<'a, 'o> {
 }
 
 /// The sampled sources; what is not of processes works whenever sampling works at all.
-pub fn sources(holders: Verdict) -> Vec<Source> {
+pub fn sources(looks: Verdict, holders: Verdict) -> Vec<Source> {
     let here = space::pids_verdict();
     let holders = match &here {
         Verdict::Attached => holders,
@@ -443,6 +483,11 @@ pub fn sources(holders: Verdict) -> Vec<Source> {
             SourceName::Sockets,
             "every TCP socket with all of tcp_info, listeners with their queues, TIME_WAIT",
             Verdict::Attached,
+        ),
+        Source::optional(
+            SourceName::AcceptWaits,
+            "how long connections waited for accept(), also between two samples",
+            looks,
         ),
         Source::optional(
             SourceName::Holders,

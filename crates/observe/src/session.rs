@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
-use recording::{FORMAT, Feed, HealthKind, Manifest, SourceName, Verdict, Writer, monotonic_ns};
+use recording::{
+    FORMAT, Feed, HealthKind, Manifest, Ran, SourceName, Verdict, Writer, monotonic_ns,
+};
 
 use crate::budget;
 use crate::error::{Error, quiet_libbpf};
@@ -200,6 +202,23 @@ impl Session {
             self.writer.manifest(&self.manifest)?;
         }
         self.shed()
+    }
+
+    /// The command that is recorded has begun: this process.
+    pub fn runs(&mut self, pid: u32) {
+        let is_ours = matches!(space::pids_verdict(), Verdict::Attached);
+        self.manifest.ran = is_ours.then(|| Ran {
+            pid,
+            start_ns: monotonic_ns(),
+            end_ns: None,
+        });
+    }
+
+    /// It has ended by itself.
+    pub fn has_run(&mut self) {
+        if let Some(ran) = &mut self.manifest.ran {
+            ran.end_ns = Some(monotonic_ns());
+        }
     }
 
     /// What is known of it so far: the host, the clock, namespaces and sources.

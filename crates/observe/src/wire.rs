@@ -54,7 +54,7 @@ const _: () = {
     assert!(size_of::<tw_slot>() == 192 && offset_of!(tw_slot, life) == 8);
     assert!(size_of::<tw_reset>() == 344 && offset_of!(tw_reset, frames) == 152);
     assert!(size_of::<tw_range>() == 24);
-    assert!(size_of::<tw_listener>() == 88 && offset_of!(tw_listener, local_port) == 80);
+    assert!(size_of::<tw_listener>() == 96 && offset_of!(tw_listener, local_port) == 84);
     assert!(size_of::<tw_socket>() == 376 && offset_of!(tw_socket, local_port) == 354);
     assert!(size_of::<tw_holder>() == 32);
     assert!(size_of::<tw_owner>() == 16);

@@ -1,5 +1,6 @@
 //! What the sources see of the real kernel: root, and one test at a time.
 
+mod accept_waits;
 mod census;
 mod common;
 mod ends;

@@ -57,7 +57,7 @@ pub use error::Error;
 pub use events::Events;
 pub use feed::{Feed, Next, Segment};
 pub use filter::{Filter, Prefix};
-pub use manifest::{FORMAT, Host, Intent, Manifest, Namespace, OwnCost, Source, Verdict};
+pub use manifest::{FORMAT, Host, Intent, Manifest, Namespace, OwnCost, Ran, Source, Verdict};
 pub use owner::Owner;
 pub use pack::{PACKED, is_recording, pack};
 pub use read::{Recording, RowRef};

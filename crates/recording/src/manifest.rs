@@ -41,6 +41,9 @@ pub struct Manifest {
     pub clock_offset_ns: i64,
     /// The command line of the recorder; what looks like a secret in it is `***`.
     pub command_line: Vec<String>,
+    /// The command that ran meanwhile; absent when there was none, or its number is not known here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ran: Option<Ran>,
     /// What was asked for when it was made; absent when that was everything.
     #[serde(default, skip_serializing_if = "asks_nothing")]
     pub asked: Filter,
@@ -60,6 +63,17 @@ pub struct Manifest {
 
 fn asks_nothing(filter: &Filter) -> bool {
     !filter.asks()
+}
+
+/// The command that ran while it was recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Ran {
+    /// Its process.
+    pub pid: u32,
+    /// When it was started, ns of CLOCK_MONOTONIC.
+    pub start_ns: u64,
+    /// When it was seen to have ended, ns of CLOCK_MONOTONIC; null where it was ended with the recording.
+    pub end_ns: Option<u64>,
 }
 
 /// The host of a recording.

@@ -248,6 +248,8 @@ vocabulary! {
         Namespaces = "namespaces";
         /// Samples of connections and listeners.
         Sockets = "sockets";
+        /// How long connections waited for accept() between two samples.
+        AcceptWaits = "accept-waits";
         /// Which processes hold which sockets.
         Holders = "holders";
         /// SNMP and TcpExt counters.
@@ -354,7 +356,8 @@ impl SourceName {
         Some(match self {
             S::States | S::Retransmits | S::SynAckRetransmits | S::ResetsSent => "events",
             S::ResetsUnmatched | S::ResetsReceived | S::Drops | S::Symbols => "events",
-            S::Sockets | S::Holders | S::Counters | S::Settings | S::Processes => "sockets",
+            S::Sockets | S::AcceptWaits | S::Holders | S::Counters => "sockets",
+            S::Settings | S::Processes => "sockets",
             S::Packets => "packets",
             S::Calls | S::PortSearch => "calls",
             S::Waits | S::WaitWaker | S::WaitSlept => "waits",

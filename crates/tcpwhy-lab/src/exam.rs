@@ -31,8 +31,11 @@ pub struct ExamArgs {
     /// Keep the recordings of what went wrong, in DIR/recordings
     #[arg(long)]
     keep: bool,
+    /// See what went wrong once more, with this build: into DIR/again, which the page tells beside it
+    #[arg(long, conflicts_with_all = ["seeds", "building", "only"])]
+    again: bool,
     /// See nothing; grade what is there
-    #[arg(long, conflicts_with_all = ["seeds", "building", "only", "keep"])]
+    #[arg(long, conflicts_with_all = ["seeds", "building", "only", "keep", "again"])]
     grade: bool,
     /// Write the page of the book to this file, and its picture to plots/exam.svg beside it
     #[arg(long, value_name = "FILE")]
@@ -55,6 +58,7 @@ pub fn run(args: ExamArgs, out: &mut impl Write) -> Result<ExitCode> {
                 first: args.building.unwrap_or(lab::GRADING),
                 seeds: args.seeds,
                 only: args.only.clone(),
+                again: args.again,
                 keep: args.keep,
                 programs: None,
             };
@@ -74,7 +78,7 @@ pub fn run(args: ExamArgs, out: &mut impl Write) -> Result<ExitCode> {
     }
     let grade = lab::Grade::of(&sittings.all);
     if let Some(path) = &args.page {
-        write_page(path, &args.dir.join(ABOUT), &sittings.all, &grade)?;
+        write_page(path, &args.dir, &sittings.all, &grade)?;
     }
     if args.json {
         view::json::lines([&grade], out)?;
@@ -101,18 +105,19 @@ fn left(seconds: f64) -> String {
 
 fn write_page(
     path: &Path,
-    about: &Path,
+    dir: &Path,
     sittings: &[lab::Sitting],
     grade: &lab::Grade,
 ) -> Result<()> {
     // Nobody has to have written any.
-    let about = std::fs::read_to_string(about).unwrap_or_default();
+    let about = std::fs::read_to_string(dir.join(ABOUT)).unwrap_or_default();
+    let again = lab::Sittings::open(&dir.join(lab::AGAIN))?.all;
     let drawn = grade.curve.len() > 1;
     if drawn {
         let picture = path.with_file_name(PICTURE);
         Target::of(&picture)?.write(|out| Ok(chart::svg(&curve(grade), out)?))?;
     }
-    let page = lab::exam_markdown(sittings, grade, &about, drawn.then_some(PICTURE));
+    let page = lab::exam_markdown(sittings, grade, &again, &about, drawn.then_some(PICTURE));
     Target::of(path)?.write(|out| Ok(out.write_all(page.as_bytes())?))?;
     Ok(())
 }
@@ -215,7 +220,8 @@ mod tests {
             sitting(3, 12.0, false),
         ];
         let (path, about) = (dir.path().join("exam.md"), dir.path().join(ABOUT));
-        let write = || write_page(&path, &about, &sittings, &lab::Grade::of(&sittings)).unwrap();
+        let grade = lab::Grade::of(&sittings);
+        let write = || write_page(&path, dir.path(), &sittings, &grade).unwrap();
         write();
         let page = std::fs::read_to_string(&path).unwrap();
         assert!(!page.contains("By one build."), "{page}");

@@ -179,6 +179,9 @@ pub fn record(
             return Err(e);
         }
     };
+    if let Some(child) = &child {
+        session.runs(child.id());
+    }
     let cut_by = wait(&mut session, child, time, stop)?;
     let manifest = session.stop()?;
     tell_sources(&manifest);
@@ -266,6 +269,9 @@ fn wait(
                 .is_some(),
             None => false,
         };
+        if ended_itself {
+            session.has_run();
+        }
         let time_is_up = time.is_some_and(|time| began.elapsed() >= time);
         if ended_itself || time_is_up || stop.load(Ordering::Relaxed) || session.failed() {
             break;

@@ -14,6 +14,8 @@ const LEAST_ALONE: f64 = 0.5;
 const FEW: u64 = 10;
 /// Below this nobody calls a service slow, s.
 const LEAST_ANSWER_S: f64 = 0.01;
+/// Where one in a hundred takes so many times as long as half of them, it is that one that is felt.
+const TAIL: f64 = 10.0;
 /// A share from which on the time is somebody's.
 const DOMINANT: f64 = 0.5;
 /// A client that waits so many times as long as any server here takes waits for another host.
@@ -86,7 +88,11 @@ pub(crate) fn headline(services: &[Service]) -> Option<String> {
         Role::Server => r.whose_s.application,
         Role::Client | Role::Unknown => r.whose_s.peer,
     };
-    if r.exchanges == 0 || whole < LEAST_ANSWER_S || its_own < DOMINANT * r.total_s {
+    let tail = r
+        .response
+        .filter(|p| p.p99_s >= LEAST_ANSWER_S && p.p99_s >= TAIL * p.p50_s);
+    let slow = whole >= LEAST_ANSWER_S || tail.is_some();
+    if r.exchanges == 0 || !slow || its_own < DOMINANT * r.total_s {
         return None;
     }
     // The server is here, too, and answered at once: the client's wait was neither's own.
@@ -102,9 +108,16 @@ pub(crate) fn headline(services: &[Service]) -> Option<String> {
         _ => "a client here".into(),
     };
     let share = percent(its_own / r.total_s);
+    let tail = tail.map_or(String::new(), |p| {
+        format!(
+            "; half of the answers take {}, one in a hundred {} or longer",
+            seconds(p.p50_s),
+            seconds(p.p99_s)
+        )
+    });
     Some(match service.role {
         Role::Server => format!(
-            "{who} at {} {} {} of {} ({share}) per request on average{}.",
+            "{who} at {} {} {} of {} ({share}) per request on average{}{tail}.",
             service.at,
             does(&r.spent_s),
             seconds(each(its_own)),
@@ -112,7 +125,7 @@ pub(crate) fn headline(services: &[Service]) -> Option<String> {
             meanwhile(r)
         ),
         Role::Client | Role::Unknown => format!(
-            "{} takes {} of the {} that {who} waits for an answer on average ({share}); a round trip takes {}.",
+            "{} takes {} of the {} that {who} waits for an answer on average ({share}){tail}; a round trip takes {}.",
             service.at,
             seconds(each(its_own)),
             seconds(whole),
@@ -331,8 +344,8 @@ mod tests {
     use std::net::IpAddr;
 
     use super::*;
-    use analysis::Endpoint;
-    use explain::account::{Percentiles, Whose};
+    use analysis::{Endpoint, Netns};
+    use explain::account::{Percentiles, Spent, Whose};
 
     /// 100 requests that took 640 ms each, of which 610 were thought about.
     fn thinks() -> Requests {
@@ -407,6 +420,44 @@ mod tests {
         let end = "The oldest is not answered after 4 s ([::]:0 ↔ [::]:0): thinking 4 s; its thread \
                    slept 3.9 s in recvfrom until 10.0.2.7:5432 answered";
         assert!(says.ends_with(end), "{says}");
+    }
+
+    #[test]
+    fn few_that_take_long_are_felt_though_the_mean_is_short() {
+        let asks = |p99_s: f64| {
+            let mut r = thinks();
+            (r.total_s, r.whose_s) = (0.5, Whose::default());
+            r.whose_s.peer = 0.48;
+            r.response = Some(Percentiles {
+                p50_s: 0.0016,
+                p90_s: 0.002,
+                p99_s,
+            });
+            headline(&[Service {
+                netns: Netns {
+                    inode: 1,
+                    name: None,
+                },
+                role: Role::Client,
+                at: Endpoint::default(),
+                pid: None,
+                comm: None,
+                ends: 1,
+                duplex: 0,
+                samples: 0,
+                total_s: 0.5,
+                spent_s: Spent::default(),
+                requests: Some(r),
+            }])
+        };
+        let says = asks(0.09).unwrap();
+        let tail = "; half of the answers take 1.6 ms, one in a hundred 90 ms or longer; a round trip takes 0 µs.";
+        assert!(
+            says.contains("takes 4.8 ms of the 5 ms") && says.ends_with(tail),
+            "{says}"
+        );
+        assert_eq!(asks(0.015), None);
+        assert_eq!(asks(0.009), None);
     }
 
     #[test]

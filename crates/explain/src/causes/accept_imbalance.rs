@@ -17,7 +17,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Listeners,
     needs: &[&[SourceName::Sockets]],
     seen_from: "one socket of a port with somebody waiting in half of its samples, or for 3 s, or requests that waited \
-                200 ms for accept(), ten times as many as at the others",
+                200 ms for accept(), ten times as many or as long as at the others",
     signature: &[
         "one worker is at 100 %, the others are idle",
         "requests at one of several SO_REUSEPORT processes are late",
@@ -91,6 +91,11 @@ fn no(asked: &Asked) -> Option<Step> {
     }
 }
 
+/// The longest that somebody was seen to wait at one of several sockets, ns, and the row that says so.
+fn longest_wait(socks: &[&ListenSock]) -> Option<(u64, RowRef)> {
+    socks.iter().filter_map(|s| s.longest_wait()).max()
+}
+
 /// The sockets that listened side by side: what went with a restart did for less time.
 fn live(here: ListenerPlace<'_>) -> Vec<&ListenSock> {
     let socks = &here.listener.socks;
@@ -110,11 +115,17 @@ impl<'a> Uneven<'a> {
             let share = f64::from(s.waiting_samples) / f64::from(s.samples.max(1));
             let stood = s.waiting_samples >= LEAST_SAMPLES;
             let often = s.waiting_samples >= 2 && share >= LEAST_WAITING;
-            stood || often || measured && s.waiting_samples > 0
+            stood || often || measured && s.waited(accept_waits::SEEN_NS)
         };
         let (mut stuck, idle): (Vec<_>, Vec<_>) = live(here).into_iter().partition(stands);
         let idle_queue = idle.iter().map(|s| s.mean_queue()).sum::<f64>() / idle.len() as f64;
-        stuck.retain(|s| s.mean_queue() >= TIMES * idle_queue.max(EMPTY));
+        let idle_ns = longest_wait(&idle).map(|(ns, _)| ns as f64);
+        let longer = |s: &ListenSock| {
+            let waits = s.longest_wait().zip(idle_ns);
+            let longer = waits.is_some_and(|((ns, _), idle)| ns as f64 >= TIMES * idle);
+            measured && longer && s.waited(accept_waits::SEEN_NS)
+        };
+        stuck.retain(|s| s.mean_queue() >= TIMES * idle_queue.max(EMPTY) || longer(s));
         stuck.sort_by(|a, b| b.mean_queue().total_cmp(&a.mean_queue()));
         // A moment in which somebody waits most of them may have had.
         let once = stuck.iter().all(|s| s.waiting_samples < 2);
@@ -128,7 +139,7 @@ impl<'a> Uneven<'a> {
             stuck,
             idle,
             waits,
-            sampled: true,
+            sampled: !once || !measured,
         })
     }
 
@@ -222,7 +233,33 @@ impl<'a> Uneven<'a> {
         }
     }
 
+    /// What looks between samples tell of a queue that samples have missed.
+    fn looks(&self) -> Option<[Step; 2]> {
+        let (ns, row) = longest_wait(&self.stuck).filter(|_| !self.sampled)?;
+        let (idle_ns, idle_row) = longest_wait(&self.idle)?;
+        let shorter = ns >= accept_waits::SEEN_NS && ns as f64 >= TIMES * idle_ns as f64;
+        shorter.then(|| {
+            [
+                say!(
+                    "At {stuck} of {sockets} that share the port somebody was seen to wait for {longest_wait_ms}.",
+                    stuck = Quantity::count(self.stuck.len() as u64),
+                    sockets = Quantity::of(self.sockets() as u64, "socket"),
+                    longest_wait_ms = Quantity::ns(ns).rows([row])
+                ),
+                say!(
+                    "At the other {others} nobody did for longer than {idle_wait_ms}: their workers accept at once, \
+                     and cannot take what the kernel has given to this one.",
+                    others = Quantity::count(self.idle.len() as u64),
+                    idle_wait_ms = Quantity::ns(idle_ns).rows([idle_row])
+                ),
+            ]
+        })
+    }
+
     fn queues(&self) -> [Step; 2] {
+        if let Some(looks) = self.looks() {
+            return looks;
+        }
         let fullest = self.stuck.iter().map(|s| s.longest_accept_queue.1);
         let mean: f64 = self.stuck.iter().map(|s| s.mean_queue()).sum();
         let idle = self.idle.iter().map(|s| s.mean_queue()).sum::<f64>() / self.idle.len() as f64;

@@ -16,7 +16,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Application,
     ground: Ground::Listeners,
     needs: &[&[SourceName::Sockets]],
-    seen_from: "200 ms before accept() with a request waiting, where a sample met one; or 3 s in samples",
+    seen_from: "200 ms before accept() with a request waiting, seen in the queue; or 3 s in samples",
     signature: &[
         "connect is fast and the first answer is late",
         "Recv-Q of the listening socket is above 0",
@@ -38,8 +38,9 @@ fn no(asked: &Asked) -> Option<Step> {
     let here = asked.listener()?;
     let (waiting, samples) = waiting_samples(here);
     let row = here.listener.fullest().map(|s| s.last_row);
+    let looked = accept_waits::was_looked_at(here);
     // Samples a second apart pass between waits of less than some seconds.
-    let unseen = waiting == 0 && (1..STALL_NS).contains(&accept_waits::unread_ns(here));
+    let unseen = waiting == 0 && !looked && (1..STALL_NS).contains(&accept_waits::unread_ns(here));
     let none = samples > 0 && accept_waits::at(here).is_none() && !unseen;
     none.then(|| {
         say!(
@@ -104,6 +105,7 @@ fn judge(waits: &AcceptWaits) -> Finding {
             "who holds the listener was not seen",
         )
         .steps([waits.step(), waits.queue_step()])
+        .steps(waits.seen_step())
         .steps(culprit(&scope).map(|doing| {
             Step::new(format!(
                 "{} (pid {}): {}.",

@@ -2,6 +2,7 @@
 
 use analysis::account::{Exchanges, Percentiles, Role as Account, Slow, exchanged_ns};
 use analysis::words::{duration, percent, rounded};
+use recording::tables::Exchange;
 
 use crate::places::accept_waits;
 use crate::places::listener::ListenerPlace;
@@ -85,24 +86,33 @@ fn no(asked: &Asked) -> Option<Step> {
     thought_little(all)
 }
 
-/// That most of the time of requests was not the thinking.
+/// That most of the time of requests was not the thinking, of all of them or of those that took longest.
 fn thought_little(all: &Exchanges) -> Option<Step> {
-    let open = all.slowest.iter().filter(|(_, x)| x.open);
-    let sums = open.fold(
-        (all.all.think_ns, exchanged_ns(&all.all)),
-        |(a, b), (_, x)| {
-            (
-                a.saturating_add(x.think_ns),
-                b.saturating_add(Slow::took_ns(x)),
-            )
-        },
-    );
-    let (thought, whole) = sums;
-    (thought.saturating_mul(2) < whole).then(|| {
-        say!(
+    let told = |open: bool| all.slowest.iter().filter(move |(_, x)| x.open == open);
+    let add = |(thought, whole): (u64, u64), x: &Exchange| {
+        let whole = whole.saturating_add(Slow::took_ns(x));
+        (thought.saturating_add(x.think_ns), whole)
+    };
+    let little = |&(thought, whole): &(u64, u64)| thought.saturating_mul(2) < whole;
+    let ended = (all.all.think_ns, exchanged_ns(&all.all));
+    let of_all = told(true).fold(ended, |sums, (_, x)| add(sums, x));
+    if little(&of_all) {
+        let (thought, whole) = of_all;
+        return Some(say!(
             "of {whole_ms} that requests took, it thought for {thought_ms}",
             whole_ms = Quantity::ns(whole),
             thought_ms = Quantity::ns(thought).rows(all.busiest)
+        ));
+    }
+    let of_slowest = all.slowest.iter().fold((0, 0), |sums, (_, x)| add(sums, x));
+    little(&of_slowest).then(|| {
+        let (thought, whole) = of_slowest;
+        let rows = all.slowest.iter().map(|(row, _)| *row);
+        say!(
+            "of {whole_ms} that the slowest {requests} took, it thought for {thought_ms}",
+            whole_ms = Quantity::ns(whole),
+            requests = Quantity::of(all.slowest.len() as u64, "request"),
+            thought_ms = Quantity::ns(thought).rows(rows.take(SHOWN_ROWS))
         )
     })
 }

@@ -58,7 +58,7 @@ fn no(asked: &Asked) -> Option<Step> {
         return asked.not_repaired();
     }
     let losses = asked.losses()?;
-    (losses.late() < MIN_WAITED || !losses.are_tails()).then(|| {
+    (losses.waited < MIN_WAITED || !losses.are_tails()).then(|| {
         say!(
             "{on_acks} retransmitted on ACKs, as in a transfer; {waited} had to wait for a timer",
             on_acks = Quantity::of(losses.fast, "segment").rows(sample_rows(&losses.ends)),
@@ -96,9 +96,10 @@ impl<'a> Tails<'a> {
         let losses = path.losses();
         let timer = |e: &End| Some(e.transfer.rto_us).filter(|us| *us > 0).map(f64::from);
         let timer_us = median_of(&losses.suffering, timer)?;
-        let late = losses.late();
-        let enough = late >= MIN_WAITED && late as f64 >= MIN_SHARE * losses.segments as f64;
-        let real = losses.spurious <= late * MOST_TWICE && losses.are_elsewhere();
+        // Who has the message already, and was asked for it again, has lost the answer: somebody waited all the same.
+        let waited = losses.waited;
+        let enough = waited >= MIN_WAITED && waited as f64 >= MIN_SHARE * losses.segments as f64;
+        let real = losses.spurious <= losses.late() * MOST_TWICE && losses.are_elsewhere();
         // Without SACK no receiver tells what it had already.
         let mut agreed = losses.suffering.iter().map(|e| e.conn.agreed);
         let told = agreed.all(|a| a.is_none_or(|a| a.sack));

@@ -20,6 +20,9 @@ use crate::say::{Quantity, say};
 /// A thread that waits for connections runs within a turn of the scheduler, milliseconds; a person notices this,
 /// ns.
 const NOTICED_NS: u64 = 200_000_000;
+/// Looks come twenty times a second, and see of a wait that is noticed this much at least, ns, where they are late as
+/// well.
+pub(crate) const SEEN_NS: u64 = NOTICED_NS / 2;
 /// Queues are looked at once a second, of some seconds of waiting.
 const TIMES_OFF: f64 = 2.0;
 /// Of less than this on average samples show one or none.
@@ -46,10 +49,8 @@ pub(crate) fn all(story: &Story) -> Vec<AcceptWaits<'_>> {
 
 /// Of one listener.
 pub(crate) fn at<'a>(here: ListenerPlace<'a>) -> Option<AcceptWaits<'a>> {
-    if waiting_samples(here).0 == 0 {
-        return None;
-    }
-    AcceptWaits::of(here, its(here), &Ends::of(here.story))
+    let waits = || AcceptWaits::of(here, its(here), &Ends::of(here.story));
+    anybody_waited(here).then(waits).flatten()
 }
 
 /// How long there were requests that waited to be read, on connections that nobody had accepted when they came; ns.
@@ -90,10 +91,10 @@ impl<'a> AcceptWaits<'a> {
     ) -> Option<AcceptWaits<'a>> {
         let story = here.story;
         // What is accepted at once and read late waits as well, but not in the queue.
-        let (waiting, _) = waiting_samples(here);
-        if waiting == 0 {
+        if !anybody_waited(here) {
             return None;
         }
+        let (waiting, _) = waiting_samples(here);
         let slowest = exchanges.iter().flat_map(|e| &e.slowest);
         let told: Vec<_> = slowest
             .filter(|(_, x)| waited(x))
@@ -331,6 +332,20 @@ impl<'a> AcceptWaits<'a> {
         )
     }
 
+    /// How long somebody was seen to wait there.
+    pub(crate) fn seen_step(&self) -> Option<Step> {
+        let socks = self.here.listener.socks.iter();
+        let (ns, row) = socks
+            .filter_map(|s| s.longest_wait())
+            .max_by_key(|(ns, _)| *ns)?;
+        (ns >= SEEN_NS).then(|| {
+            say!(
+                "Looks at the queue between samples found its first connection there for up to {longest_wait_ms}.",
+                longest_wait_ms = Quantity::ns(ns).rows([row])
+            )
+        })
+    }
+
     /// What waits in a queue on average is what all wait in it, by Little's law: what is accepted at once and
     /// read late waits in no queue.
     pub(crate) fn check(&self) -> Check {
@@ -394,6 +409,19 @@ impl Served {
         let until = conn.ended_ns.unwrap_or(story.end_ns);
         overtaken.min(until.saturating_sub(conn.start_ns))
     }
+}
+
+/// Whether anybody was seen to wait at one of a listener's sockets for longer than it takes to run a thread.
+pub(crate) fn anybody_waited(here: ListenerPlace) -> bool {
+    here.listener.socks.iter().any(|s| s.waited(SEEN_NS))
+}
+
+/// Whether looks at its queue tell it, and not samples alone.
+pub(crate) fn was_looked_at(here: ListenerPlace) -> bool {
+    here.listener
+        .socks
+        .iter()
+        .any(|s| s.longest_wait().is_some())
 }
 
 /// Samples of a listener's sockets in which somebody waited, of how many.

@@ -77,9 +77,13 @@ impl Losses<'_> {
     }
 
     /// Segments for which a timer had to wait and that the receiver had not got already: of those
-    /// that it had, the answer was lost which would have acknowledged them.
+    /// that it had, the answer was lost which would have acknowledged them. Which ones it had is not told: at least as
+    /// many were lost as duplicates leave, and as a rule the same share as of all that was retransmitted.
     pub(crate) fn late(&self) -> u64 {
-        self.waited.saturating_sub(self.spurious)
+        let least = self.waited.saturating_sub(self.spurious);
+        let again = self.lost.saturating_add(self.spurious).max(1);
+        let share = self.lost as f64 / again as f64;
+        least.max((self.waited as f64 * share) as u64)
     }
 
     /// Of what was retransmitted, the share for which a timer had to wait.

@@ -29,11 +29,16 @@ pub struct ExamOptions {
     pub seeds: u64,
     /// Only these: seeds, which are then seen again; or scenarios, for the situations that hold them.
     pub only: Vec<String>,
+    /// Those that went wrong, once more: their sittings stand in [`AGAIN`] in the directory, and count for nothing.
+    pub again: bool,
     /// Keep the recordings of what went wrong, in the directory.
     pub keep: bool,
     /// The binary to drive; the program that runs this code when absent.
     pub programs: Option<Programs>,
 }
+
+/// In the directory of an exam: the sittings of what went wrong, seen by a later build.
+pub const AGAIN: &str = "again";
 
 /// How far an exam is.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +57,11 @@ pub struct Progress<'a> {
 /// Wants root; takes SIGINT, SIGTERM and SIGHUP from here on.
 pub fn exam(options: &ExamOptions, mut each: impl FnMut(&Progress)) -> Result<Sittings, Error> {
     let mut sittings = Sittings::open(&options.dir)?;
-    let open = open(options, &sittings)?;
+    let mut again = Sittings::open(&options.dir.join(AGAIN))?;
+    let (open, kept) = match options.again {
+        true => (wrong(&sittings, &again)?, &mut again),
+        false => (open(options, &sittings)?, &mut sittings),
+    };
     if open.is_empty() {
         return Ok(sittings);
     }
@@ -71,9 +80,16 @@ pub fn exam(options: &ExamOptions, mut each: impl FnMut(&Progress)) -> Result<Si
             of: open.len(),
             left_s: taken_s / done as f64 * (open.len() - done) as f64,
         });
-        sittings.append(sitting)?;
+        kept.append(sitting)?;
     }
     Ok(sittings)
+}
+
+/// The situations whose answers were wrong, and that were not seen again.
+fn wrong(sittings: &Sittings, again: &Sittings) -> Result<Vec<Situation>, Error> {
+    let wrong = Grade::of(&sittings.all).wrong;
+    let open = wrong.into_iter().filter(|(seed, _)| !again.has(*seed));
+    open.map(|(seed, _)| Situation::draw(seed)).collect()
 }
 
 /// The situations that are still to be seen.
@@ -118,6 +134,7 @@ mod tests {
             first: 1,
             seeds: 30,
             only: only.iter().map(|o| o.to_string()).collect(),
+            again: false,
             keep: false,
             programs: None,
         }
@@ -139,5 +156,43 @@ mod tests {
         assert!(!pools.is_empty() && pools.len() < 29, "{pools:?}");
         let error = open(&options(dir.path(), &["nonsense"]), &sittings);
         assert!(error.unwrap_err().to_string().contains("nonsense"));
+    }
+
+    #[test]
+    fn what_went_wrong_is_seen_again_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut sittings = Sittings::open(dir.path()).unwrap();
+        sittings.append(sitting::tests::empty(1)).unwrap();
+        let false_alarm = Sitting {
+            without: Some(vec![Found {
+                cause: "path-loss".into(),
+                confidence: "high".into(),
+                lost_s: Some(1.0),
+                part: None,
+                title: "The path loses packets.".into(),
+                wrong_owner: Vec::new(),
+            }]),
+            ..sitting::tests::empty(2)
+        };
+        sittings.append(false_alarm).unwrap();
+        let mut again = Sittings::open(&dir.path().join(AGAIN)).unwrap();
+        let seeds = |again: &Sittings| -> Vec<u64> {
+            wrong(&sittings, again)
+                .unwrap()
+                .iter()
+                .map(|s| s.seed)
+                .collect()
+        };
+        assert_eq!(seeds(&again), [2]);
+        again.append(sitting::tests::empty(2)).unwrap();
+        assert!(seeds(&again).is_empty());
+        // It counts for nothing.
+        let grade = Grade::of(&Sittings::open(dir.path()).unwrap().all);
+        let page = exam_markdown(&sittings.all, &grade, &again.all, "", None);
+        assert!(
+            page.contains("- 2: without its faults: path-loss"),
+            "{page}"
+        );
+        assert!(page.contains("  - seen again: right"), "{page}");
     }
 }

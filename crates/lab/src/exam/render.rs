@@ -115,16 +115,18 @@ fn range(from: f64, to: f64) -> String {
     }
 }
 
-/// The page of the book; `about` is what nothing in the sittings says of them, `curve` the picture of the detection
-/// curve, as the page finds it.
+/// The page of the book; `again` is what a later build answers where one was wrong, `about` what nothing in the sittings
+/// says of them, `curve` the picture of the detection curve, as the page finds it.
 pub fn exam_markdown(
     sittings: &[Sitting],
     grade: &Grade,
+    again: &[Sitting],
     about: &str,
     curve: Option<&str>,
 ) -> String {
     let mut page = String::new();
-    let _ = write_page(&mut page, sittings, grade, about, curve);
+    let written = write_page(&mut page, sittings, grade, about, curve);
+    let _ = written.and_then(|()| write_wrong(&mut page, grade, again));
     page
 }
 
@@ -207,8 +209,7 @@ fn write_page(
         )?;
     }
     write_groups(page, grade)?;
-    write_confusion(page, grade)?;
-    write_wrong(page, grade)
+    write_confusion(page, grade)
 }
 
 fn write_head(page: &mut String, sittings: &[Sitting], grade: &Grade) -> fmt::Result {
@@ -316,17 +317,40 @@ fn write_confusion(page: &mut String, grade: &Grade) -> fmt::Result {
     Ok(())
 }
 
-fn write_wrong(page: &mut String, grade: &Grade) -> fmt::Result {
+fn write_wrong(page: &mut String, grade: &Grade, again: &[Sitting]) -> fmt::Result {
     if grade.wrong.is_empty() {
         return Ok(());
     }
     writeln!(
         page,
-        "\n## What was wrong\n\nTo see one again, `sudo tcpwhy lab exam DIR --only SEED --keep`.\n"
+        "\n## What was wrong\n\nTo see one again, `sudo tcpwhy lab exam DIR --only SEED --keep`."
     )?;
-    for (seed, wrongs) in &grade.wrong {
-        for wrong in wrongs {
+    let again = |seed: u64| again.iter().find(|s| s.situation.seed == seed);
+    let seen: Vec<&Sitting> = grade
+        .wrong
+        .iter()
+        .filter_map(|(seed, _)| again(*seed))
+        .collect();
+    if !seen.is_empty() {
+        let right = seen.iter().filter(|s| wrongs(s).is_empty()).count();
+        writeln!(
+            page,
+            "{} of {} were seen again by a later build (`--again`), which is right in {right} of them; that counts \
+             for nothing above.",
+            seen.len(),
+            grade.wrong.len(),
+        )?;
+    }
+    writeln!(page)?;
+    for (seed, wrong) in &grade.wrong {
+        for wrong in wrong {
             writeln!(page, "- {seed}: {wrong}")?;
+        }
+        match again(*seed).map(wrongs).as_deref() {
+            None => {}
+            Some([]) => writeln!(page, "  - seen again: right")?,
+            Some(still) if still == wrong => writeln!(page, "  - seen again: the same")?,
+            Some(still) => writeln!(page, "  - seen again: {}", still.join("; "))?,
         }
     }
     Ok(())

@@ -42,6 +42,7 @@ impl Decoder {
             local_addr: Addr(l.local_addr),
             local_port: l.local_port,
             accept_queue: l.accept_queue,
+            accept_wait_ms: Some(self.ticks_us32(l.accept_wait) / 1000),
             backlog: l.backlog,
             syn_queue: l.syn_queue,
             syn_queue_young: l.syn_queue_young,

@@ -7,13 +7,14 @@ use std::thread;
 use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Iter, Link, OpenObject};
-use recording::TableWriter;
+use libbpf_rs::{Iter, Link, OpenObject, ProgramInput};
 use recording::tables::{Listener, Socket};
+use recording::{TableWriter, Verdict};
 
 use super::decode::Decoder;
 use crate::error::{Error, bpf_error};
 use crate::iter::EAGAIN;
+use crate::kernel::KernelBtf;
 use crate::pace::thread_cpu;
 use crate::wire::sockets::{SocketsSkel, SocketsSkelBuilder};
 use crate::wire::{read, tw_listener, tw_record, tw_socket};
@@ -30,8 +31,15 @@ pub struct SocketRows {
 pub struct Sockets<'o> {
     skel: SocketsSkel<'o>,
     link: Link,
+    /// Whether accept queues may be looked at between two dumps.
+    looks: bool,
+    /// Listeners that are not, told already.
+    unwatched: u64,
     decoder: Decoder,
 }
+
+/// By which a program goes through a map; Linux 5.13.
+const GOES_THROUGH: &str = "for_each_map_elem";
 
 /// The kernel fills at most 32 KiB a read.
 const READ_BYTES: usize = 64 << 10;
@@ -43,23 +51,62 @@ impl<'o> Sockets<'o> {
     pub fn load(
         object: &'o mut MaybeUninit<OpenObject>,
         sock_key: [u64; 2],
+        btf: &KernelBtf,
         decoder: Decoder,
     ) -> Result<Sockets<'o>, Error> {
         let failed = |e: libbpf_rs::Error| Error::Bpf {
             what: "loading the socket iterator".into(),
             why: bpf_error(&e),
         };
+        let looks = btf.has_helper(GOES_THROUGH);
         let mut open = SocketsSkelBuilder::default().open(object).map_err(failed)?;
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             rodata.sock_key = sock_key;
+            rodata.looks = looks;
         }
+        open.progs.look.set_autoload(looks);
         let skel = open.load().map_err(failed)?;
         let link = skel.progs.dump.attach().map_err(failed)?;
         Ok(Sockets {
             skel,
             link,
+            looks,
+            unwatched: 0,
             decoder,
         })
+    }
+
+    /// Whether connections that wait for accept() are seen between two dumps.
+    pub fn may_look(&self) -> Verdict {
+        match self.looks {
+            true => Verdict::Attached,
+            false => Verdict::Unsupported(format!(
+                "programs of this kernel have no {GOES_THROUGH} (Linux 5.13)"
+            )),
+        }
+    }
+
+    /// Notes at every listener that was dumped how long the first in its accept queue has waited.
+    pub fn look(&self) -> Result<(), Error> {
+        if !self.looks {
+            return Ok(());
+        }
+        let ran = self.skel.progs.look.test_run(ProgramInput::default());
+        ran.map(|_| ()).map_err(|e| Error::Bpf {
+            what: "looking at accept queues".into(),
+            why: bpf_error(&e),
+        })
+    }
+
+    /// Listeners since the last call at which it cannot, as there are too many.
+    pub fn newly_unwatched(&mut self) -> u64 {
+        let all = self
+            .skel
+            .maps
+            .bss_data
+            .as_deref()
+            .map_or(0, |bss| bss.unwatched);
+        all - std::mem::replace(&mut self.unwatched, all)
     }
 
     /// Jiffies at the start of the last dump.

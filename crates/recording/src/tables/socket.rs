@@ -208,6 +208,8 @@ table! {
         local_port: u16, Id;
         /// Connections that wait for accept() (ss: Recv-Q).
         accept_queue: u32, Count;
+        /// The longest that one of them was seen to have waited since the sample before, at 20 looks a second, fewer where there are very many listeners; in whole ticks. Before Linux 5.13 as it was sampled alone.
+        accept_wait_ms: Option<u32>, Ms, null "recorded before version 0.6";
         /// Limit of that queue: listen()'s backlog after net.core.somaxconn (ss: Send-Q). One more than this may wait.
         backlog: u32, Count;
         /// Connections in SYN_RECV: their handshake is not complete.

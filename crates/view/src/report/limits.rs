@@ -49,6 +49,7 @@ const LISTENERS: &[Shown<Listening>] = &[
     last(Listening::NETNS),
     most(Listening::ACCEPTQ),
     last(Listening::BACKLOG),
+    most(Listening::WAITED),
     most(Listening::SYNQ),
     last(Listening::DROPPED),
 ];

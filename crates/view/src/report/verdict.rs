@@ -5,7 +5,6 @@ use explain::{Explanation, Finding, Summary};
 use super::page::{Facts, Verdict, VerdictKind};
 use super::services::asked;
 use super::short;
-use crate::requests;
 use crate::text;
 
 /// Findings that a ticket tells whole; of the others their titles.
@@ -18,7 +17,7 @@ const MAX_UNEXPLAINED: usize = 3;
 /// The verdict of a recording that goes by `name`.
 pub(super) fn verdict(name: &str, facts: &Facts, explanation: &Explanation) -> Verdict {
     let (summary, findings) = (&explanation.summary, &explanation.findings);
-    let whose = requests::headline(&explanation.account);
+    let whose = text::whose(explanation);
     let moved = !summary.symptoms.is_empty() || !explanation.unexplained.is_empty();
     let nothing = || text::nothing_found(summary, whose.is_some());
     let (kind, layer, says, also) = match (&findings[..], &whose) {

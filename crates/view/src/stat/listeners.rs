@@ -35,7 +35,7 @@ pub(crate) struct Listening {
 
 columns! {
     Listening = "listener" {
-        text TIME NETNS LOCAL ACCEPTQ BACKLOG SYNQ YOUNG DROPS DROP_RATE ACCEPT_RATE PID COMM NOTES;
+        text TIME NETNS LOCAL ACCEPTQ BACKLOG WAITED SYNQ YOUNG DROPS DROP_RATE ACCEPT_RATE PID COMM NOTES;
         json TIME ROW NETNS PID COMM DROP_RATE ACCEPT_RATE;
     }
     TIME: heads::TIME => |l, _| Value::Time(l.row.time_ns);
@@ -47,6 +47,8 @@ columns! {
     ACCEPTQ: right("ACCEPTQ", 7, &["accept_queue"], Unit::Count) => |l, _| l.row.accept_queue.into();
     /// Limit of that queue (ss: Send-Q); one more than this may wait.
     BACKLOG: right("BACKLOG", 7, &["backlog"], Unit::Count) => |l, _| l.row.backlog.into();
+    /// The longest that one of them was seen to have waited since the sample before; empty where nobody looked.
+    WAITED: right("WAITED(ms)", 10, &["accept_wait_ms"], Unit::Ms) => |l, _| l.row.accept_wait_ms.into();
     /// Connections in SYN_RECV: their handshake is not complete.
     SYNQ: right("SYNQ", 6, &["syn_queue"], Unit::Count) => |l, _| l.row.syn_queue.into();
     /// Those among them whose SYN-ACK was not retransmitted yet.

@@ -94,6 +94,12 @@ pub fn answer(explanation: &Explanation, style: &Style, more: &str) -> String {
         true => ALONE,
         false => BESIDE,
     };
+    if let (false, Some(command)) = (explanation.findings.is_empty(), &summary.command) {
+        screen.block(Rank::Why, |page| {
+            page.blank();
+            page.paragraph_within("", Look::Warning, &format!("NOT TCP · {}", command.says), 4);
+        });
+    }
     if !explanation.account.is_empty() {
         screen.block(Rank::Why, |page| {
             page.heading("WHERE THE TIME WENT");
@@ -256,11 +262,18 @@ fn nothing(screen: &mut Screen, explanation: &Explanation) {
 /// That there is no finding, and whose time it was.
 pub(super) fn none(page: &mut Page, explanation: &Explanation) {
     let summary = &explanation.summary;
-    let whose = requests::headline(&explanation.account);
+    let whose = whose(explanation);
     if let Some(whose) = &whose {
         page.paragraph_within("", Look::Title, &format!("NOT TCP · {whose}"), 4);
     }
     page.paragraph("", Look::Fix, &nothing_found(summary, whose.is_some()));
+}
+
+/// Whose the time was, where it was not TCP's: that of the command that was asked about, or a service's.
+pub(crate) fn whose(explanation: &Explanation) -> Option<String> {
+    let command = explanation.summary.command.as_ref();
+    let command = command.map(|c| c.says.clone());
+    command.or_else(|| requests::headline(&explanation.account))
 }
 
 /// That nothing was found; `not_tcp`: it is known whose time it was.

@@ -12,7 +12,7 @@ use crate::page::Page;
 use crate::style::{Look, Style};
 
 pub use answer::answer;
-pub(crate) use answer::{count_of_problems, nothing_found};
+pub(crate) use answer::{count_of_problems, nothing_found, whose};
 pub(crate) use case::{case, facts, kind as advice_kind, lost, place, title};
 pub(crate) use rest::symptom;
 pub(crate) use services::{account, unexplained_line};
@@ -40,6 +40,10 @@ pub fn full(explanation: &Explanation, style: &Style) -> String {
             page.paragraph("", Look::Faint, &rule);
         }
         case(&mut page, finding, summary.recording.start_unix_ns);
+    }
+    if let (false, Some(command)) = (findings.is_empty(), &summary.command) {
+        page.heading("THE COMMAND");
+        page.paragraph("  ", Look::Plain, &command.says);
     }
     services::accounts(&mut page, &explanation.account);
     services::unexplained(&mut page, &explanation.unexplained);

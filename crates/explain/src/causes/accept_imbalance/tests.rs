@@ -116,6 +116,27 @@ fn one_that_samples_missed_is_told_by_those_that_overtook() {
 }
 
 #[test]
+fn one_that_samples_missed_is_told_by_looks_between_them() {
+    let looked = |others_ms: u32| {
+        let mut f = workers(std::array::from_fn(|_| vec![0; 11]), own);
+        let first = f.listeners[0].sock;
+        for (nth, row) in f.listeners.iter_mut().enumerate() {
+            let ms = if row.sock == first { 1_100 } else { others_ms };
+            row.accept_wait_ms = Some(if nth % 11 == 6 { ms } else { 0 });
+        }
+        f
+    };
+    let all = found(&looked(4));
+    assert_eq!(all[0].cause, ID, "{all:#?}");
+    assert_eq!(all[0].scope.pid, Some(812));
+    assert!(says(&all[0], "to wait for 1.1 s"), "{:?}", all[0].evidence);
+    assert!(says(&all[0], "longer than 4 ms"), "{:?}", all[0].evidence);
+    // All of them did.
+    let all = found(&looked(1_050));
+    assert_eq!(all[0].cause, "slow-accept", "{all:#?}");
+}
+
+#[test]
 fn all_of_them_accept_late() {
     let queue = || vec![0, 1, 1, 2, 1, 1, 1, 1, 1, 1, 1];
     only(

@@ -14,14 +14,21 @@ pub(crate) fn late(slow_ms: f64, accept_ms: f64, queue: Vec<u32>) -> Fixture {
 }
 
 fn so_many_late(n: u64, slow_ms: f64, accept_ms: f64, queue: Vec<u32>) -> Fixture {
+    let listen = Listen {
+        accept_queue: queue,
+        ..Listen::default()
+    };
+    late_at(listen, (n, slow_ms), accept_ms)
+}
+
+fn late_at(listen: Listen, slow: (u64, f64), accept_ms: f64) -> Fixture {
     let mut f = Fixture::new();
     f.listen(Listen {
         backlog: 4_096,
-        accept_queue: queue,
-        ..Listen::default()
+        ..listen
     });
     f.ask(Asked {
-        slow: (n, slow_ms),
+        slow,
         accept_ms,
         ..Asked::default()
     });
@@ -110,18 +117,31 @@ fn what_is_accepted_and_read_late_waits_in_no_queue() {
 }
 
 #[test]
+fn looks_between_samples_tell_who_waited_in_the_queue() {
+    let looked = |accept_queue: Vec<u32>, wait_ms: Vec<u32>| {
+        let listen = Listen {
+            accept_queue,
+            accept_wait_ms: Some(wait_ms),
+            ..Listen::default()
+        };
+        late_at(listen, (10, 289.0), 280.0)
+    };
+    // No sample met anybody.
+    let f = only(&looked(vec![0; 7], vec![0, 0, 0, 248, 0, 272, 0]), ID);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+    let says = |f: &crate::Finding, words: &str| f.evidence.iter().any(|s| s.says.contains(words));
+    assert!(says(&f, "for up to 272 ms"), "{:?}", f.evidence);
+    // One met somebody, who waited for a moment: what is accepted at once and read late.
+    let f = only(
+        &looked(vec![0, 1, 0, 2, 0], vec![0, 4, 0]),
+        "slow-application",
+    );
+    ruled_out(&f, ID);
+}
+
+#[test]
 fn what_no_sample_can_have_met_is_not_ruled_out() {
-    let mut f = Fixture::new();
-    f.listen(Listen {
-        backlog: 4_096,
-        ..Listen::default()
-    });
-    f.ask(Asked {
-        slow: (10, 289.0),
-        accept_ms: 280.0,
-        ..Asked::default()
-    });
-    f.thread(812, "iperf3", [0.01, 0.0]);
+    let f = late_at(Listen::default(), (10, 289.0), 280.0);
     let f = only(&f, "slow-application");
     let confidence = &f.confidence;
     assert_eq!(confidence.level, Level::Medium, "{confidence:?}");

@@ -183,6 +183,31 @@ fn look_alikes_are_not_it() {
 }
 
 #[test]
+fn answers_that_the_way_back_loses_count_where_something_was_lost_on_the_way_there() {
+    let mostly_back = |duplicates: u32| {
+        let mut recording = cases::tails();
+        let mut nth = 0;
+        recording.events.retain(|e| {
+            nth += u64::from(e.retransmit_kind.is_some());
+            e.retransmit_kind.is_none() || nth % 3 == 0
+        });
+        for socket in &mut recording.sockets {
+            let later = socket.time_ns > synth::START_NS + 3_000_000_000;
+            socket.dsack_dups = Some(if later { duplicates } else { 0 });
+        }
+        recording
+    };
+    // Of 23 the receivers had 15: fewer than ten were lost on the way there.
+    let f = only(&mostly_back(3), ID);
+    let Number::Count(lost) = number(&f, "lost") else {
+        panic!("a count");
+    };
+    assert!((3..10).contains(lost), "{lost}");
+    // They had all of them: a CPU was late.
+    assert!(found(&mostly_back(5)).is_empty());
+}
+
+#[test]
 fn made_up_numbers_do_no_harm() {
     for most in [0, 1, u32::MAX] {
         let mut recording = cases::tails();

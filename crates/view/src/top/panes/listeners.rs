@@ -45,6 +45,7 @@ pub(super) const COLUMNS: &[Shown<Listening>] = &[
         false => Look::Command,
     }),
     stays(Listening::OF).looking(|l| warning_if(l.is_full())),
+    goes(2, Listening::WAITED),
     goes(2, Listening::SYNQ).looking(|l| warning_if(l.row.synflood_warned)),
     stays(Listening::DROPPED).looking(|l| warning_if(l.dropped > 0)),
     goes(1, Listening::ACCEPT_RATE),
