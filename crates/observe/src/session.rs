@@ -80,6 +80,11 @@ impl Session {
     }
 
     fn start_in(writer: Writer, manifest: Manifest, options: &Options) -> Result<Self, Error> {
+        // Once all that it had open is closed: to say how many are needed takes some.
+        Session::attach(writer, manifest, options).map_err(Error::or_files)
+    }
+
+    fn attach(writer: Writer, manifest: Manifest, options: &Options) -> Result<Self, Error> {
         let health = HealthLog::new(writer.table()?);
         let mut session = Session {
             writer,
@@ -101,9 +106,8 @@ impl Session {
         let stacks = Stacks::new(&session.writer);
         for part in &options.parts {
             let writer = &session.writer;
-            if let Some((worker, report)) = part
-                .start(options, sock_key, writer, &stacks, &health)
-                .map_err(Error::or_files)?
+            if let Some((worker, report)) =
+                part.start(options, sock_key, writer, &stacks, &health)?
             {
                 session.workers.push((Some(*part), worker));
                 session.take(report);

@@ -1,13 +1,14 @@
 //! What the causes of resets share: the connections of a listener that this host itself reset while
 //! their clients still held them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::account;
 use analysis::stats::median;
 use analysis::words::{bytes, percent};
 use analysis::{Conn, ConnId, Sent, Side, Story, Why};
 
+use crate::callers::{self, Caller, Callers};
 use crate::case::Case;
 use crate::cause::Cause;
 use crate::checks::{at_least, same_count};
@@ -21,9 +22,9 @@ use crate::scope::process;
 
 /// A smaller share of a listener's connections is the odd client that misbehaves.
 const MIN_SHARE: f64 = 0.02;
-/// So many are enough where their clients are here, over so long, in so much of what was accepted: they want what they
-/// do not get. Of others nobody knows: scanners want nothing.
-const MIN_AGAIN: usize = 3;
+/// So many are enough where they met one caller, who is here, over so long, in so much of what it tried there: it wants
+/// what it does not get. Of others nobody knows: scanners want nothing.
+const MIN_AGAIN: u64 = 3;
 const AGAIN_NS: u64 = 2_000_000_000;
 const AGAIN_SHARE: f64 = 0.05;
 /// Sockets that are closed within this time of each other were closed by a process that ended, ns.
@@ -107,8 +108,40 @@ impl<'a> ServerResets<'a> {
             _ => 0,
         };
         let many = self.all.len() >= MIN_RESET && self.share() >= MIN_SHARE;
-        let again = self.clients().count() >= MIN_AGAIN && span >= AGAIN_NS;
-        many && span >= AT_ONCE_NS || again && self.share() >= AGAIN_SHARE
+        many && span >= AT_ONCE_NS || self.met_one_again()
+    }
+
+    /// Whether one caller of this host met several.
+    fn met_one_again(&self) -> bool {
+        let story = self.here.story;
+        let places: BTreeSet<_> = self.clients().map(|(_, c)| callers::place(c)).collect();
+        if places.is_empty() {
+            return false;
+        }
+        let there = |c: &Conn| c.asks() && places.contains(&callers::place(c));
+        let callers = Callers::of(story, there);
+        let mut tried: BTreeMap<Caller, u64> = BTreeMap::new();
+        for conn in story.conns.iter().filter(|c| there(c)) {
+            *tried.entry(callers.caller(conn)).or_default() += 1;
+        }
+        let mut met: BTreeMap<Caller, (u64, u64, u64)> = BTreeMap::new();
+        for (_, conn, sent) in &self.all {
+            let Some(client) = conn.peer.and_then(|id| story.conn(id)) else {
+                continue;
+            };
+            let of_caller = met
+                .entry(callers.caller(client))
+                .or_insert((0, u64::MAX, 0));
+            of_caller.0 += 1;
+            of_caller.1 = of_caller.1.min(sent.time_ns);
+            of_caller.2 = of_caller.2.max(sent.time_ns);
+        }
+        met.iter().any(|(caller, (n, first, last))| {
+            let tried = tried.get(caller).copied().unwrap_or(0);
+            *n >= MIN_AGAIN
+                && last.saturating_sub(*first) >= AGAIN_NS
+                && *n as f64 >= AGAIN_SHARE * tried as f64
+        })
     }
 
     pub(crate) fn count(&self) -> u64 {

@@ -171,6 +171,34 @@ fn a_few_and_a_process_that_ends_are_healthy() {
 }
 
 #[test]
+fn who_meets_it_again_and_again_is_told_beside_many_who_do_not() {
+    let beside = |others: u16| {
+        let mut f = broken(4, 1_100.0, &close());
+        for i in 0..others {
+            let at_ms = 100.0 + f64::from(i);
+            f.dial(Dial {
+                from: format!("10.79.0.3:{}", 20_000 + i),
+                at_ms,
+                ends_ms: Some(at_ms + 20.0),
+                ..Dial::default()
+            });
+        }
+        f
+    };
+    // One process opens them all, and hardly notices.
+    assert!(found(&beside(1_000)).is_empty());
+    // One is reset each time.
+    let mut apart = beside(1_000);
+    let (addr, ..) = synth::place("10.79.0.3:1");
+    let others = apart.events.iter_mut();
+    for event in others.filter(|e| e.local_addr == addr && e.pid.is_some()) {
+        event.pid = Some(4_711);
+    }
+    let f = only(&apart, ID);
+    assert_eq!((f.impact.affected, f.impact.of), (4, 1_004));
+}
+
+#[test]
 fn another_reason_is_another_cause() {
     let linger = Broken {
         reason: Some("TCP_ABORT_ON_DATA"),
