@@ -72,7 +72,7 @@ static __always_inline u32 first_waits(const struct inet_connection_sock *icsk)
 }
 
 /* Who was not sampled for so long is gone, or in a namespace that is walked seldom. */
-#define FORGOTTEN_NS (60 * 1000000000ULL)
+const volatile u64 forgotten_ns;
 
 static long look_at(void *map, const u64 *key, struct accept_wait *w, const u64 *now)
 {
@@ -83,7 +83,7 @@ static long look_at(void *map, const u64 *key, struct accept_wait *w, const u64 
 
 	/* All that most cost. */
 	if (!BPF_CORE_READ(sk, sk_ack_backlog)) {
-		if ((s64)(*now - w->sampled) > (s64)FORGOTTEN_NS)
+		if ((s64)(*now - w->sampled) > (s64)forgotten_ns)
 			bpf_map_delete_elem(&listeners, &address);
 		return 0;
 	}

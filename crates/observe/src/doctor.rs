@@ -80,7 +80,7 @@ fn try_sources(tick: Option<Duration>) -> Result<Vec<Source>, Error> {
     let (mut sockets, mut holders) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     let btf = KernelBtf::load().map_err(Error::Kernel)?;
     let decoder = Decoder::new(Names::load(&btf), hz().unwrap_or(250));
-    let looks = Sockets::load(&mut sockets, sock_key, &btf, decoder)?.may_look();
+    let looks = Sockets::load(&mut sockets, sock_key, &btf, Duration::ZERO, decoder)?.may_look();
     let holders = match Holders::load(&mut holders, Of::Streams) {
         Ok(_) => Verdict::Attached,
         Err(e) => Verdict::Failed(e.reason()),

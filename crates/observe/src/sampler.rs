@@ -186,7 +186,7 @@ impl<'a, 'o> Sampler<'a, 'o> {
                 what: "opening the own network namespace".into(),
                 why,
             })?,
-            sockets: Sockets::load(sockets, options.sock_key, &btf, decoder)?,
+            sockets: Sockets::load(sockets, options.sock_key, &btf, options.interval, decoder)?,
             holders: Holders::load(holders, Of::Streams),
             counters: Counters::default(),
             settings: Settings::default(),

@@ -38,6 +38,9 @@ pub struct Sockets<'o> {
     decoder: Decoder,
 }
 
+/// Listeners are forgotten that were not dumped for so long, or so many times the time between dumps.
+const FORGOTTEN: Duration = Duration::from_secs(60);
+const FORGOTTEN_DUMPS: u32 = 3;
 /// By which a program goes through a map; Linux 5.13.
 const GOES_THROUGH: &str = "for_each_map_elem";
 
@@ -47,11 +50,12 @@ const READ_BYTES: usize = 64 << 10;
 const CHUNKS_AHEAD: usize = 64;
 
 impl<'o> Sockets<'o> {
-    /// Loads the iterator.
+    /// Loads the iterator, for dumps so long after each other.
     pub fn load(
         object: &'o mut MaybeUninit<OpenObject>,
         sock_key: [u64; 2],
         btf: &KernelBtf,
+        interval: Duration,
         decoder: Decoder,
     ) -> Result<Sockets<'o>, Error> {
         let failed = |e: libbpf_rs::Error| Error::Bpf {
@@ -63,6 +67,10 @@ impl<'o> Sockets<'o> {
         if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
             rodata.sock_key = sock_key;
             rodata.looks = looks;
+            let forgotten = FORGOTTEN.max(interval.saturating_mul(FORGOTTEN_DUMPS));
+            // The kernel compares it with a sign.
+            let forgotten = u64::try_from(forgotten.as_nanos()).unwrap_or(u64::MAX);
+            rodata.forgotten_ns = forgotten.min(i64::MAX as u64);
         }
         open.progs.look.set_autoload(looks);
         let skel = open.load().map_err(failed)?;
