@@ -8,6 +8,16 @@ use analysis::{Waited, Waits};
 use recording::Waker;
 use serde::{Deserialize, Serialize};
 
+/// Calls that wait for descriptors, whichever they are.
+pub(crate) const POLLS: &[&str] = &[
+    "poll",
+    "ppoll",
+    "select",
+    "pselect6",
+    "epoll_wait",
+    "epoll_pwait",
+    "epoll_pwait2",
+];
 /// Walks that are told; the others are in the counts.
 const TOLD: usize = 3;
 

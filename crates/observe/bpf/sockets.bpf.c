@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Source `sockets`: every TCP socket of the reader's network namespace, as fixed-size records. */
+/* Source `sockets`: every TCP socket of the reader's network namespace, as fixed-size records; and, between two of its
+ * runs, how long connections wait at those that listen. */
 #include "common.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -44,7 +45,8 @@ struct accept_wait {
 	u32 local_port;
 };
 #define LISTENERS 1024
-/* By address; a look passes all buckets. Between two samples nobody holds them: what lies there is read as memory, whatever it is by then. */
+/* By address; a look passes all buckets. Between two samples nobody holds them: what lies there is read as memory,
+ * whatever it is by then. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__type(key, u64);

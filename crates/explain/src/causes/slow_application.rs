@@ -9,6 +9,7 @@ use crate::places::listener::ListenerPlace;
 use crate::places::meanwhile::{Meanwhile, What, stopped};
 use crate::places::slow_exchanges::{self, Keeper, Rule, SlowService};
 use crate::vocabulary::*;
+use crate::waits::POLLS;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::SLOW_APPLICATION,
@@ -42,17 +43,6 @@ pub(crate) const CAUSE: Cause = Cause {
 /// Why nothing is found of an event loop whose answers are late now and then.
 const UNTOLD: &str = "its threads serve many requests at once: whether they worked on these, or waited for \
                       something that was to come (long polling), cannot be told";
-/// Calls in which sockets are waited for.
-const WAITS: &[&str] = &[
-    "connect",
-    "poll",
-    "ppoll",
-    "select",
-    "pselect6",
-    "epoll_wait",
-    "epoll_pwait",
-    "epoll_pwait2",
-];
 /// The clients' wait for the answers and the server's time for them are of two sockets, and sampled.
 const AGREES: f64 = 0.2;
 
@@ -404,7 +394,7 @@ impl Told<'_> {
     fn waits_for_others(&self) -> bool {
         let may = match self.doing() {
             None | Some(What::Untold | What::Awaited(_)) => true,
-            Some(What::Asleep(call)) => WAITS.contains(&&*call),
+            Some(What::Asleep(call)) => &*call == "connect" || POLLS.contains(&&*call),
             Some(_) => false,
         };
         may && self.connects_meanwhile()

@@ -221,9 +221,9 @@ impl<'a> Tails<'a> {
         let most = most.map(|e| e.transfer.most_unacked).max().unwrap_or(0);
         say!(
             "{waited} of them were the last in flight at their first loss, so only the RTO or a tail \
-             loss probe could repair them (at most {most_in_flight} in flight in any sample). The \
-             receivers had {duplicates} of them already (DSACK), where the answer was lost; {lost} \
-             were lost.",
+             loss probe could repair them (at most {most_in_flight} in flight in any sample). Of all that \
+             was retransmitted the receivers had {duplicates} already (DSACK), where the answer was \
+             lost; so some {lost} of those that waited were lost.",
             waited = Quantity::count(self.losses.waited).rows(sample_rows(&self.losses.suffering)),
             duplicates = Quantity::count(self.losses.spurious),
             lost = Quantity::count(self.losses.late()),

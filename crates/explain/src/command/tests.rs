@@ -1,7 +1,7 @@
 //! A command that did not wait for TCP is told so, and one that did is not.
 
 use recording::tables::Wait;
-use recording::{Ran, Waker};
+use recording::{Ran, SourceName, Waker};
 
 use crate::{CommandTime, explain};
 use synth::{Dial, Fixture, START_NS, Task};
@@ -67,12 +67,26 @@ fn who_has_a_connection_meanwhile_may_wait_for_it() {
         ends_ms: Some(11_000.0),
         ..Dial::default()
     });
-    for event in &mut f.events {
-        event.pid = event.pid.map(|_| PID);
+    // Somebody else's, who was there before.
+    assert!(told(&f).is_some());
+    for pid in [PID, PID + 1] {
+        for event in &mut f.events {
+            event.pid = event.pid.map(|_| pid);
+        }
+        assert!(told(&f).is_none(), "its own, or a child's: {pid}");
     }
-    assert!(told(&f).is_none());
     // And of none that ran nothing is said.
     let mut f = looks_up("poll", 5 * S);
     f.manifest.ran = None;
+    assert!(told(&f).is_none());
+}
+
+#[test]
+fn what_may_not_have_been_recorded_is_not_denied() {
+    let mut f = looks_up("poll", 5 * S);
+    f.without(SourceName::States);
+    assert!(told(&f).is_none());
+    let mut f = looks_up("poll", 5 * S);
+    f.manifest.asked.ports = vec![80];
     assert!(told(&f).is_none());
 }
