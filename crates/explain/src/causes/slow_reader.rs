@@ -10,7 +10,7 @@ use analysis::words::rounded;
 use crate::places::options::WithoutOptions;
 use crate::places::path::{End, ends, rwnd_share, sample_rows};
 use crate::places::receivers::{self, other, per_s, receivers};
-use crate::places::window::{BULK, MIN_HELD as MIN_RWND, filled};
+use crate::places::window::{Allowance, BULK, MIN_HELD as MIN_RWND, filled};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -43,8 +43,6 @@ const MIN_CLOSED: f64 = 0.2;
 const MIN_BEHIND_US: f64 = 10_000.0;
 /// … and for so many round trips.
 const BEHIND_RTTS: f64 = 2.0;
-/// The window would have let pass at least so many times what was read.
-const SPARE: f64 = 2.0;
 
 /// Where something is received, by ends of which some read too slowly.
 struct Reader<'a> {
@@ -177,28 +175,7 @@ fn is_slow(story: &Story, end: &End) -> bool {
 /// Who reads all, and then pauses, leaves data in some of the samples only; but the window had let pass much more.
 fn leaves_some(story: &Story, sender: &End, end: &End) -> bool {
     let some = end.transfer.unread_bytes.iter().any(|n| *n >= MIN_UNREAD);
-    let room = allowed(story, sender);
-    some && room.is_some_and(|room| sender.transfer.rate() * SPARE <= room.per_s())
-}
-
-/// What a sender was let send at the most.
-struct Room {
-    window: u32,
-    rtt_us: u32,
-}
-
-impl Room {
-    /// The window once per round trip, bytes.
-    fn per_s(&self) -> f64 {
-        f64::from(self.window) / f64::from(self.rtt_us) * 1e6
-    }
-}
-
-/// The window that it was offered at its widest, and its shortest round trip.
-fn allowed(story: &Story, sender: &End) -> Option<Room> {
-    let window = story.samples(sender.conn)?.snd_wnd_max;
-    let rtt_us = sender.transfer.min_rtt_us;
-    (rtt_us > 0 && window > 0).then_some(Room { window, rtt_us })
+    some && Allowance::of_window(story, sender).is_some_and(|window| window.has_room())
 }
 
 /// What came lies there for longer than a reader leaves it that is about to run, or than it was on the way.
@@ -355,21 +332,20 @@ impl Reader<'_> {
 
     /// Over one connection: the window that it offered at its widest, once per round trip.
     fn window_has_room(&self) -> Option<Check> {
-        let rooms = self.senders.iter();
-        let rooms = rooms.filter_map(|s| Some((allowed(self.story, s)?, s.transfer.rate())));
-        let (room, rate) = rooms.max_by_key(|(room, _)| room.window)?;
-        let allowed = room.per_s();
+        let windows = self.senders.iter();
+        let windows = windows.filter_map(|s| Allowance::of_window(self.story, s));
+        let widest = windows.max_by_key(|window| window.bytes)?;
         let mbit = |rate: f64| rounded(rate * 8.0 / 1e6);
         Some(Check {
             formula: format!(
                 "widest window ÷ shortest round trip = {} ÷ {}, far above what was read",
-                Quantity::bytes(room.window),
-                Quantity::us(room.rtt_us)
+                Quantity::bytes(widest.bytes),
+                Quantity::us(widest.min_rtt_us)
             ),
-            expected: mbit(allowed),
-            measured: mbit(rate),
+            expected: mbit(widest.per_s()),
+            measured: mbit(widest.rate),
             unit: "Mbit/s".into(),
-            agrees: rate * SPARE <= allowed,
+            agrees: widest.has_room(),
             tolerance: "at most half of it: the reader limits, and not the buffer".into(),
         })
     }

@@ -267,9 +267,10 @@ pub(crate) fn limited(story: &Story, ends: &[End]) -> Lost {
     for end in ends {
         let best = best.get(&path(end)).copied().unwrap_or(0.0);
         let spent = account::of_end(story, end.conn);
-        let busy_s = end.transfer.busy_us() as f64 / 1e6;
-        let rate = ratio(end.transfer.acked() as f64, busy_s).unwrap_or(0.0);
-        let slower = 1.0 - ratio(rate, best).unwrap_or(1.0).min(1.0);
+        let slower = 1.0
+            - ratio(end.transfer.busy_rate(), best)
+                .unwrap_or(1.0)
+                .min(1.0);
         let sending = spent.of(State::Path) as f64 * slower;
         lost.add(end.conn, State::Path, sending as u64);
         lost.add(end.conn, State::Repair, spent.of(State::Repair));

@@ -59,6 +59,27 @@ fn one_sample_of_the_reader_is_enough_where_its_sender_is_here() {
     assert!(found(&recording).is_empty());
 }
 
+/// A window that is filled once per round trip, over connections that are idle in between: what lies unread in one
+/// sample was about to be read.
+#[test]
+fn pauses_of_the_sender_are_not_the_readers() {
+    let mut recording = cases::slow_reader();
+    let at_server = recording.sockets.iter().filter(|s| s.netns == SERVER);
+    let last = at_server.map(|s| s.time_ns).max().unwrap();
+    for socket in recording.sockets.iter_mut() {
+        if socket.netns == SERVER && socket.time_ns != last {
+            socket.recv_queue = Some(0);
+        }
+    }
+    only(&recording, ID);
+    // As many bytes in a twentieth of the time: 24 MB/s, of 32 MB/s that the window lets pass.
+    for socket in recording.sockets.iter_mut().filter(|s| s.netns == CLIENT) {
+        socket.busy_us = socket.busy_us.map(|us| us / 20);
+        socket.rwnd_limited_us = socket.rwnd_limited_us.map(|us| us / 20);
+    }
+    assert!(found(&recording).is_empty());
+}
+
 #[test]
 fn look_alikes_are_not_it() {
     // The window is small and the reader keeps up: its buffer is too small.
