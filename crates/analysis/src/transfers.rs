@@ -17,6 +17,8 @@ use crate::bounded::{BoundedMap, Interest};
 const MAX_TRANSFERS: usize = 1 << 16;
 /// Rows kept per kind; the rest is counted.
 const KEPT_ROWS: usize = 3;
+/// A transfer that fills a link has more segments than this in flight.
+const MIN_FLIGHT: f64 = 4.0;
 /// A rate over less busy time than this is that of a few round trips, µs.
 const PEAK_US: u64 = 100_000;
 /// No connection was busy for longer than 12 days of a recording: what says so is made up, µs.
@@ -61,7 +63,7 @@ pub struct Transfer {
     pub pressed: u32,
     /// The most in one sample.
     pub most_unacked: u32,
-    /// Smoothed round trips in these samples, µs.
+    /// Smoothed round trips in samples with segments in flight, or with some delivered since the one before, µs.
     pub rtts: Rtts,
     /// The same with their mean deviation added, µs.
     pub late_rtts: Rtts,
@@ -309,6 +311,7 @@ impl Transfer {
             self.shut = Some(now);
         }
         self.resends.waited_sampled = self.resends.waited;
+        let measured = known && counts.delivered > self.last.delivered;
         self.samples = self.samples.saturating_add(1);
         self.last = counts;
         self.span_ns = row.time_ns.saturating_sub(self.base_ns);
@@ -336,6 +339,9 @@ impl Transfer {
             self.flying += 1;
             self.in_flight += u64::from(unacked);
             self.queued += u64::from(row.wmem_queued.unwrap_or(0));
+        }
+        // Who asks in step with the samples has nothing in flight in any of them.
+        if unacked > 0 || measured {
             let rtt = row.rtt_us.unwrap_or(0);
             self.rtts.add(rtt);
             let late = rtt.saturating_add(row.rttvar_us.unwrap_or(0));
@@ -439,6 +445,12 @@ impl Transfer {
             }
     }
 
+    /// Whether it is a transfer that keeps more in flight than a few segments: it fills a queue where one is.
+    pub fn fills_path(&self) -> bool {
+        let mss = f64::from(self.mss.max(1));
+        self.acked() >= BULK_BYTES && self.flying >= 2 && self.in_flight_bytes() >= MIN_FLIGHT * mss
+    }
+
     /// Bytes in flight in the samples that had some, on average.
     pub fn in_flight_bytes(&self) -> f64 {
         let segments = self.in_flight as f64 / f64::from(self.flying.max(1));
@@ -464,6 +476,32 @@ impl Transfer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Who asks in step with the samples has nothing in flight in any of them, but a round trip that is measured anew.
+    #[test]
+    fn round_trips_are_known_between_requests_too() {
+        let mut transfer = Transfer::default();
+        let at = RowRef {
+            table: "socket",
+            segment: 0,
+            row: 0,
+        };
+        let mut sample = |delivered, rtt_us| {
+            let row = Socket {
+                unacked: Some(0),
+                delivered: Some(delivered),
+                rtt_us: Some(rtt_us),
+                ..Socket::default()
+            };
+            transfer.sample(at, &row, None);
+        };
+        // What was measured before the recording may be old, and so is what nothing has renewed.
+        for (delivered, rtt_us) in [(5, 20_000), (9, 75_000), (9, 76_000), (12, 74_000)] {
+            sample(delivered, rtt_us);
+        }
+        assert_eq!(transfer.rtts.all(), [75_000, 74_000]);
+        assert_eq!(transfer.flying, 0);
+    }
 
     #[test]
     fn what_the_application_holds_had_no_bulk() {

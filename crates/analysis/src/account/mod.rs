@@ -6,6 +6,7 @@ mod exchanges;
 mod folded;
 mod histogram;
 mod ledger;
+mod queued;
 mod requests;
 mod round_trips;
 mod silence;
@@ -34,6 +35,7 @@ use crate::conn::{Conn, ConnId, Outcome, Sampled, Side};
 use crate::listeners::Listener;
 use crate::place::{Endpoint, Netns};
 use crate::{Story, words};
+use queued::Queued;
 
 /// Services told apart; of more, the ends of those that waited least are counted.
 const MAX_SERVICES: usize = 1 << 14;
@@ -80,7 +82,7 @@ struct Sums {
     /// Samples of all ends, and of those that were seen to be established, by state.
     samples: u64,
     short: Spent,
-    /// Shortest round trips of its ends, ns, and of how many ends.
+    /// Round trips of its ends, ns, and of how many ends.
     round_trips: (u64, u64),
 }
 
@@ -97,6 +99,7 @@ impl Interest for Sums {
 /// Where time went, the services that waited longest first; and how many ends found no room.
 pub fn account(story: &Story) -> (Vec<Service>, u64) {
     let told = story.health.sees(&SourceName::Sockets);
+    let queued = Queued::of(story);
     let mut all: BoundedTree<ServiceKey, Sums, MAX_SERVICES> = BoundedTree::default();
     for (id, conn) in story.conns.iter().enumerate() {
         let (role, at) = place(story, conn, told);
@@ -105,7 +108,10 @@ pub fn account(story: &Story) -> (Vec<Service>, u64) {
             sums.owner = story.owner(conn);
         }
         sums.add(story.span(), conn, story.samples(conn), role);
-        if let Some(ns) = round_trip_ns(story, id as ConnId, conn) {
+        if let Some(shortest) = round_trip_ns(story, id as ConnId, conn) {
+            let transfer = story.transfers.of(id as ConnId);
+            let longer = transfer.map_or(0, |t| queued.adds_ns(conn, t));
+            let ns = shortest.saturating_add(longer);
             sums.round_trips.0 = sums.round_trips.0.saturating_add(ns);
             sums.round_trips.1 += 1;
         }

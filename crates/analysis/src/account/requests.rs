@@ -51,7 +51,8 @@ pub struct Requests {
     pub response: Option<Percentiles>,
     /// How long the application worked on each; null of a client, and when they are multiplexed.
     pub think: Option<Percentiles>,
-    /// The shortest round trip of the connections, the average of all, s; null when none was measured.
+    /// A round trip of the connections, the average of all, s: the shortest, and what a queue adds that transfers on
+    /// the path keep filled; null when none was measured.
     pub round_trip_s: Option<f64>,
     /// What threads did while they thought, as far as one thread did nothing else.
     pub thinking: Thinking,

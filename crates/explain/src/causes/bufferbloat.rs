@@ -41,10 +41,6 @@ const MIN_TIMES: f64 = 2.5;
 /// BBR keeps up to five round trips of the path in flight where several start together, however deep the buffer is:
 /// a round trip of more is not its own doing.
 const MIN_TIMES_BBR: f64 = 6.0;
-/// Bytes acknowledged from which on a connection is a bulk transfer.
-const BULK: u64 = 256 * 1024;
-/// A bulk transfer that fills a link has more than this in flight.
-const MIN_FLIGHT: f64 = 4.0;
 /// More loss than this that did not find the queue full, and it is the loss that limits.
 const MAX_LOSS: f64 = 0.01;
 /// A larger share of the time spent waiting for the window, and the reader limits.
@@ -130,9 +126,7 @@ fn median_rtt(ends: &[End]) -> Option<u32> {
 }
 
 fn is_bulk(end: &End) -> bool {
-    let t = end.transfer;
-    let mss = f64::from(t.mss.max(1));
-    t.acked() >= BULK && t.flying >= 2 && t.in_flight_bytes() >= MIN_FLIGHT * mss
+    end.transfer.fills_path()
 }
 
 impl<'a> Queue<'a> {

@@ -52,6 +52,10 @@ const MOST: f64 = 0.7;
 const MATHIS: f64 = 1.22;
 /// Cubic keeps more in flight than the formula, which is Reno's; and p is measured.
 const MATHIS_TOLERANCE: f64 = 1.6;
+/// Where round trips are long and losses rare cubic keeps 1.054 × (RTT ÷ p)^¾ segments in flight (RFC 9438, 5.1).
+const CUBIC: f64 = 1.054;
+/// A window that was halved so often is one that losses govern, and no longer that of slow start.
+const HALVED: u64 = 8;
 
 fn find(story: &Story) -> Vec<Finding> {
     let (mut ways, mut findings) = (Vec::new(), Vec::new());
@@ -164,16 +168,13 @@ fn no_data_lost(place: &UnansweredSyns) -> Option<Step> {
 fn judge(path: &Path) -> Option<Finding> {
     let (story, losses) = (path.story, path.losses());
     let min_rtt_us = path.min_rtt_us()?;
-    let at_loss = path.ends.iter().flat_map(|e| e.transfer.resends.rtts.all());
-    let (met, empty) = at_loss.fold((0u32, 0u32), |(all, empty), rtt| {
-        let is_empty = f64::from(*rtt) <= empty_us(min_rtt_us);
-        (all + 1, empty + u32::from(is_empty))
-    });
-    let empty = f64::from(empty) / f64::from(met.max(1));
+    let empty = met_empty(path, min_rtt_us);
     let enough = losses.lost >= MIN_LOST && losses.share() >= MIN_SHARE;
     let real = losses.spurious * 2 <= losses.lost && losses.are_elsewhere();
     let lost = real && losses.are_spread() && !losses.are_tails();
-    if !enough || !lost || empty < MOST {
+    let limited_by_rate =
+        || losses.share() >= full::LEAST_SHARE && beyond_random(&losses, min_rtt_us).is_some();
+    if !enough || !lost || empty < MOST || limited_by_rate() {
         return None;
     }
     let scope = path.scope();
@@ -226,6 +227,16 @@ fn judge(path: &Path) -> Option<Finding> {
     )))
 }
 
+/// Share of the losses at round trips of an empty queue.
+fn met_empty(path: &Path, min_rtt_us: u32) -> f64 {
+    let at_loss = path.ends.iter().flat_map(|e| e.transfer.resends.rtts.all());
+    let (met, empty) = at_loss.fold((0u32, 0u32), |(all, empty), rtt| {
+        let is_empty = f64::from(*rtt) <= empty_us(min_rtt_us);
+        (all + 1, empty + u32::from(is_empty))
+    });
+    f64::from(empty) / f64::from(met.max(1))
+}
+
 fn impact(path: &Path, losses: &Losses) -> Impact {
     let (affected, of) = (losses.suffering.len() as u64, path.ends.len() as u64);
     let rate = median_of(&losses.suffering, |e| Some(e.transfer.rate())).unwrap_or(0.0);
@@ -267,20 +278,60 @@ fn evidence(losses: &Losses, min_rtt_us: u32, so: &str) -> [Step; 3] {
     ]
 }
 
+/// What connections moved whose congestion control goes by loss, beside what losses at random leave them.
+struct Governed {
+    /// Bytes per second, in the median.
+    rate: f64,
+    mss: f64,
+    rtt_s: f64,
+    /// Share of the segments that are lost.
+    p: f64,
+}
+
+impl Governed {
+    /// Of those that retransmitted so many segments.
+    fn of(losses: &Losses, min_rtt_us: u32, least: u64) -> Option<Governed> {
+        let by_loss = |e: &&End| matches!(&*e.transfer.congestion, "cubic" | "reno");
+        let by_loss = losses.suffering.iter().filter(by_loss).copied();
+        let by_loss: Vec<End> = by_loss
+            .filter(|e| e.transfer.resends.count() >= least)
+            .collect();
+        Some(Governed {
+            rate: median_of(&by_loss, |e| Some(e.transfer.rate()))?,
+            mss: median_of(&by_loss, |e| Some(e.transfer.mss.into()))?,
+            rtt_s: f64::from(min_rtt_us) / 1e6,
+            p: losses.share(),
+        })
+    }
+
+    /// By Mathis' formula, bytes per second.
+    fn most(&self) -> f64 {
+        self.mss / self.rtt_s * MATHIS / self.p.sqrt()
+    }
+
+    /// By that of cubic.
+    fn most_of_cubic(&self) -> f64 {
+        self.mss / self.rtt_s * CUBIC * (self.rtt_s / self.p).powf(0.75)
+    }
+}
+
+/// What connections moved, and what they could at most if each packet were lost alone: losses that come together cut a
+/// window once.
+fn beyond_random(losses: &Losses, min_rtt_us: u32) -> Option<(f64, f64)> {
+    let governed = Governed::of(losses, min_rtt_us, HALVED)?;
+    let most = governed.most().max(governed.most_of_cubic()) * MATHIS_TOLERANCE;
+    (governed.rate > most).then_some((governed.rate, most))
+}
+
 /// The rate that loss allows a connection whose congestion control goes by it.
 fn mathis(losses: &Losses, min_rtt_us: u32) -> Option<Check> {
-    let by_loss = |e: &&End| matches!(&*e.transfer.congestion, "cubic" | "reno");
-    let by_loss = losses.suffering.iter().filter(by_loss).copied();
-    let by_loss: Vec<End> = by_loss.collect();
-    let rate = median_of(&by_loss, |e| Some(e.transfer.rate()))?;
-    let mss = median_of(&by_loss, |e| Some(e.transfer.mss.into()))?;
-    let rtt_s = f64::from(min_rtt_us) / 1e6;
-    let most = mss / rtt_s * MATHIS / losses.share().sqrt();
+    let governed = Governed::of(losses, min_rtt_us, 1)?;
+    let (rate, most) = (governed.rate, governed.most());
     let mbit = |rate: f64| rounded(rate * 8.0 / 1e6);
     Some(Check {
         formula: format!(
             "rate ≤ MSS ÷ RTT × 1.22 ÷ √p = {} ÷ {} × 1.22 ÷ √{}",
-            bytes(mss as u64),
+            bytes(governed.mss as u64),
             Quantity::us(min_rtt_us),
             rounded(losses.share())
         ),

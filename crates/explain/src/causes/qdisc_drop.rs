@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ahash::{AHashMap, AHashSet};
 use analysis::Dropped;
+use analysis::stats::ratio;
 use recording::Text;
 
 use crate::places::path::{End, limited, min_rtt_us, paths, rate, sample_rows, senders};
@@ -36,6 +37,11 @@ const MIN_DROPS: u64 = 20;
 const MIN_SHARE: f64 = 0.003;
 /// A queue that holds this many round trips at the rate lets few senders fill the link.
 const ROUND_TRIPS: f64 = 2.0;
+/// A device sent at least this share of what is acknowledged of those that left by it: rates are of samples taken at
+/// different moments.
+const CARRIED: f64 = 0.5;
+/// Of more devices their number is told.
+const MOST_NAMED: usize = 3;
 /// No smaller queue is advised: some large packets.
 const LEAST_QUEUE: f64 = 100_000.0;
 
@@ -52,8 +58,10 @@ struct Egress<'a> {
     of: u64,
     /// Those of them that were sampled while they sent.
     ends: Vec<End<'a>>,
-    /// Devices other than loopback that sent, with bytes per second.
+    /// Devices other than loopback that may have dropped them, with the bytes per second that they sent.
     devices: Vec<(Text, f64, RowRef)>,
+    /// How many sent.
+    sending: usize,
 }
 
 /// A place that dropped packets were for.
@@ -92,14 +100,18 @@ fn no(asked: &Asked) -> Option<Step> {
 fn places(story: &Story) -> Vec<Egress<'_>> {
     let mut places: BTreeMap<u32, Egress> = BTreeMap::new();
     let mut passed: Passed = AHashMap::new();
-    let at = |netns| Egress {
-        story,
-        netns,
-        flows: Vec::new(),
-        to: BTreeMap::new(),
-        of: 0,
-        ends: Vec::new(),
-        devices: story.devices.sending(netns),
+    let at = |netns| {
+        let devices = story.devices.sending(netns);
+        Egress {
+            story,
+            netns,
+            flows: Vec::new(),
+            to: BTreeMap::new(),
+            of: 0,
+            ends: Vec::new(),
+            sending: devices.len(),
+            devices,
+        }
     };
     let senders = Senders::of(story);
     for ((netns, from, to), dropped) in story.drops.all() {
@@ -133,7 +145,9 @@ fn places(story: &Story) -> Vec<Egress<'_>> {
             }
         }
     }
-    places.into_values().collect()
+    let mut places: Vec<Egress> = places.into_values().collect();
+    places.iter_mut().for_each(Egress::narrow);
+    places
 }
 
 /// By where they go, the namespaces that packets of others pass through.
@@ -225,6 +239,22 @@ impl Egress<'_> {
         self.drops() as f64 / self.segments().max(1) as f64
     }
 
+    /// What a device sent at least, for these to have left by it, bytes per second.
+    fn carried(&self) -> f64 {
+        let acked: u64 = self.hit().iter().map(|e| e.transfer.acked()).sum();
+        let ns = self.story.end_ns.saturating_sub(self.story.start_ns);
+        ratio(acked as f64 * 1e9, ns as f64).unwrap_or(0.0) * CARRIED
+    }
+
+    /// Leaves out the devices that sent less than what was acknowledged of these: acknowledgements to whoever
+    /// sends through this namespace.
+    fn narrow(&mut self) {
+        let least = self.carried();
+        if self.devices.iter().any(|(_, rate, _)| *rate >= least) {
+            self.devices.retain(|(_, rate, _)| *rate >= least);
+        }
+    }
+
     /// The device, when there is only one.
     fn device(&self) -> Option<&Text> {
         match &self.devices[..] {
@@ -238,8 +268,9 @@ impl Egress<'_> {
         match &self.devices[..] {
             [] => "an interface".into(),
             [(device, ..)] => device.to_string(),
+            many if many.len() > MOST_NAMED => format!("one of {} interfaces", many.len()),
             many => {
-                let names: Vec<_> = many.iter().take(3).map(|(d, ..)| d.to_string()).collect();
+                let names: Vec<_> = many.iter().map(|(d, ..)| d.to_string()).collect();
                 format!("one of {}", names.join(", "))
             }
         }
@@ -311,8 +342,12 @@ impl Egress<'_> {
             return None;
         };
         let of = namespace(&self.story.netns(self.netns));
+        let as_much = match self.sending {
+            0 | 1 => "",
+            _ => " as much as these connections",
+        };
         Some(say!(
-            "{device} is the only interface of {of} that sent, {bytes_per_s} on average.",
+            "{device} is the only interface of {of} that sent{as_much}, {bytes_per_s} on average.",
             bytes_per_s = Quantity::rate(*rate).rows([*row])
         ))
     }

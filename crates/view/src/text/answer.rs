@@ -195,7 +195,7 @@ fn finding(screen: &mut Screen, finding: &Finding, start_unix_ns: i64) {
     }
     if let Some(second) = advice.next() {
         screen.block(Rank::More, |page| {
-            page.item_within("or", Look::Plain, &second.action, 2);
+            page.item_within("or", Look::Plain, &after_or(&second.action), 2);
             command(page, second);
         });
     }
@@ -237,6 +237,14 @@ fn sure(finding: &Finding) -> String {
             .map_or(String::new(), |why| format!(" ({why})")),
     };
     format!("{}{why}{out}", confidence.level)
+}
+
+/// Advice that begins with "Or", beside a label that says so already.
+fn after_or(action: &str) -> String {
+    let rest = action.strip_prefix("Or ").unwrap_or(action);
+    let mut letters = rest.chars();
+    let first = letters.next().map(|first| first.to_uppercase());
+    first.into_iter().flatten().chain(letters).collect()
 }
 
 /// No finding: whose time it was, and what was seen all the same.

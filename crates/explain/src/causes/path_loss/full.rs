@@ -1,8 +1,11 @@
 //! So much is lost where a queue is full, or a policer limits a rate, that whoever shares it waits for timers.
 
-use analysis::words::bit_rate;
+use analysis::words::{bit_rate, rounded};
 
-use super::{CAUSE, MIN_LOST, evidence, goes_by_loss, impact, percent_of_loss};
+use super::{
+    CAUSE, MIN_LOST, MOST, beyond_random, evidence, goes_by_loss, impact, met_empty,
+    percent_of_loss,
+};
 use crate::causes::bufferbloat;
 use crate::places::losses::Losses;
 use crate::places::path::{Path, limited, rate};
@@ -11,7 +14,8 @@ use crate::vocabulary::*;
 /// From here on a window grows to eight segments at the most before it loses one (p = 8 ÷ 3w², Mathis et al. 1997), and
 /// is then halved to four: of fewer three cannot report a loss as duplicate ACKs, and a timer has to.
 pub(super) const LEAST_SHARE: f64 = 8.0 / (3.0 * 8.0 * 8.0);
-/// Where losses did not meet an empty queue.
+
+/// Where losses did not meet an empty queue, or came together.
 pub(super) fn judge(path: &Path) -> Option<Finding> {
     let story = path.story;
     let mut by_loss = path.ends.clone();
@@ -35,6 +39,24 @@ pub(super) fn judge(path: &Path) -> Option<Finding> {
     let (name, from, to) = (path.name(), path.from, path.to);
     let p = percent_of_loss(losses.share());
     let all = bit_rate(rate(&losses.ends));
+    let no_queue = met_empty(path, min_rtt_us) >= MOST;
+    let together = beyond_random(&losses, min_rtt_us).filter(|_| no_queue);
+    let limit = match together {
+        Some(_) => "a policer, or a queue that is too short",
+        None => "a full link or a policer",
+    };
+    let titles = match together {
+        Some(_) => [
+            format!("The path {name} loses {p} of the packets: {limit}, lets {all} pass."),
+            format!("The path to {to} loses {p} of the packets: {limit}."),
+        ],
+        None => [
+            format!(
+                "The path {name} loses {p} of the packets: its bottleneck is full, or a policer limits it."
+            ),
+            format!("The path to {to} loses {p} of the packets: it is full, or policed."),
+        ],
+    };
     let repair = Advice::to(format!(
         "Find what limits {from} to {all} on the way to {to}: a link that is full (its own counter of drops rises), or a \
          policer, which a shaper before it spares."
@@ -55,13 +77,10 @@ pub(super) fn judge(path: &Path) -> Option<Finding> {
     .effect("The rate no longer falls with what is lost.");
     let case = Case::new(story, CAUSE, scope)
         .placed(Place::ends(&losses.suffering))
-        .title([
-            format!("The path {name} loses {p} of the packets: its bottleneck is full, or a policer limits it."),
-            format!("The path to {to} loses {p} of the packets: it is full, or policed."),
-        ])
+        .title(titles)
         .fix([
-            format!("Find what limits {from} to {all} on the way to {to}, a full link or a policer."),
-            "Find what limits the path: a full link, or a policer.".into(),
+            format!("Find what limits {from} to {all} on the way to {to}, {limit}."),
+            format!("Find what limits it to {all}: {limit}."),
         ])
         .affects(
             impact(path, &losses),
@@ -73,7 +92,15 @@ pub(super) fn judge(path: &Path) -> Option<Finding> {
             "a queue that is full, a policer, and a bad link under load look alike from the ends",
         )
         .rests_on(&[SourceName::Drops])
-        .steps(evidence(&losses, min_rtt_us, ""))
+        .steps(evidence(&losses, min_rtt_us, if no_queue { ": no queue stood" } else { "" }))
+        .steps(together.map(|(rate, most)| {
+            say!(
+                "They moved {bytes_per_s} in the median; of packets lost one by one, at random, {allowed} would be the \
+                 most: losses come together, as where a rate is exceeded.",
+                bytes_per_s = Quantity::rate(rounded(rate)),
+                allowed = Quantity::rate(rounded(most))
+            )
+        }))
         .checks(path.counted_again())
         .advise([repair, paced]);
     Some(case.verify(format!(

@@ -154,6 +154,9 @@ impl<'a> Short<'a> {
                 0
             }
         });
+        let to_each = conns.iter().map(|c| c.remote);
+        let translated = story.drops.translated_to(to_each);
+        let dropped = sum(&|c| story.dropped(c)).saturating_add(translated);
         Short {
             story,
             netns,
@@ -161,7 +164,7 @@ impl<'a> Short<'a> {
             to,
             syns: (syns_again, conns.len() as u64 + syns_again),
             data: (again, segments + again),
-            dropped: syns_dropped.saturating_add(sum(&|c| story.dropped(c))),
+            dropped: syns_dropped.saturating_add(dropped),
             conns,
         }
     }

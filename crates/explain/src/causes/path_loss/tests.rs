@@ -5,7 +5,7 @@ use recording::{EventKind, RetransmitKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
-use synth::{CLIENT, Dial, End, Fixture, Flow, HOST, SERVER, START_NS, SYN, cases, place};
+use synth::{ACK, CLIENT, Dial, End, Fixture, Flow, HOST, SERVER, START_NS, SYN, cases, place};
 
 const ID: &str = "path-loss";
 
@@ -73,17 +73,40 @@ fn look_alikes_are_not_path_loss() {
     assert!(found(&burst).is_empty());
 }
 
-/// The same losses, each at twice the round trip of an empty path, of a tenth or a hundredth of the segments.
+/// The same losses, each at twice the round trip of an empty path, of all or a hundredth of the segments.
 fn at_a_full_queue(fewer: u32) -> Fixture {
-    let mut f = cases::lossy();
+    let mut f = much_lost(fewer);
     let events = f.events.iter_mut();
     for event in events.filter(|e| e.kind == EventKind::Retransmit) {
         event.rtt_us = event.rtt_us.map(|us| us * 2);
     }
+    f
+}
+
+/// The same losses, of fewer segments.
+fn much_lost(fewer: u32) -> Fixture {
+    let mut f = cases::lossy();
     for socket in &mut f.sockets {
         socket.data_segs_out = socket.data_segs_out.map(|n| n / fewer);
     }
     f
+}
+
+/// Who moves more than losses at random leave a window loses many packets at once, and none in between.
+#[test]
+fn losses_that_come_together_are_a_policers() {
+    let policed = only(&much_lost(100), ID);
+    assert!(policed.title.contains("a policer"), "{}", policed.title);
+    assert_eq!(policed.confidence.level, Level::Medium);
+    let says = |f: &crate::Finding| f.evidence.iter().any(|s| s.says.contains("come together"));
+    assert!(says(&policed), "{:?}", policed.evidence);
+    let mut random = much_lost(100);
+    for socket in &mut random.sockets {
+        socket.bytes_acked = socket.bytes_acked.map(|n| n / 10);
+    }
+    let random = only(&random, ID);
+    assert!(!random.title.contains("a policer"), "{}", random.title);
+    assert!(!says(&random), "{:?}", random.evidence);
 }
 
 #[test]
@@ -215,6 +238,28 @@ fn syns_dropped(f: &mut Fixture, netns: u32, from: &str, n: u64) {
         location: Some("nf_hook_slow".into()),
         ..packet.stray(START_NS + 1_000_000_000 + i, EventKind::Drop, SYN)
     }));
+}
+
+/// Their source is the node's when its shaper drops them: of data as of SYNs.
+#[test]
+fn what_a_node_drops_after_it_has_translated_it_is_no_path() {
+    let mut f = short(10, 7);
+    let (source, ..) = place("10.99.0.1:1");
+    let (remote, port, family) = place("192.0.2.9:80");
+    let packet = End {
+        netns: HOST,
+        sock: 0,
+        family,
+        local: (remote, port),
+        remote: (source, 50_000),
+    };
+    // Of 57 segments that were retransmitted, and 40 SYNs.
+    f.events.extend((0..57).map(|i| Event {
+        reason: Some("QDISC_DROP".into()),
+        location: Some("__dev_queue_xmit".into()),
+        ..packet.stray(START_NS + 1_000_000_000 + i, EventKind::Drop, ACK)
+    }));
+    assert!(found(&f).iter().all(|f| f.cause != ID));
 }
 
 #[test]

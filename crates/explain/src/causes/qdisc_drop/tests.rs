@@ -92,6 +92,26 @@ fn of_several_devices_none_is_accused() {
     ));
 }
 
+/// To whoever sends through a node it sends acknowledgements.
+#[test]
+fn a_device_that_sent_less_than_arrived_did_not_drop_it() {
+    let mut recording = cases::shaped();
+    // Each of the four flows has written of its own bytes alone.
+    recording.resources.iter_mut().for_each(|r| r.value *= 4.0);
+    let others: Vec<_> = recording.resources.clone();
+    recording.resources.extend(others.into_iter().map(|mut r| {
+        r.instance = "to-pod".into();
+        r.value /= 20.0;
+        r
+    }));
+    let f = only(&recording, ID);
+    assert_eq!(f.scope.resource.as_deref(), Some("qdisc of to-server"));
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+    let says = |words: &str| f.evidence.iter().any(|s| s.says.contains(words));
+    assert!(says("the only interface"), "{:?}", f.evidence);
+    assert!(says("as much as these connections"), "{:?}", f.evidence);
+}
+
 #[test]
 fn a_few_drops_and_other_reasons_are_not_it() {
     let mut few = cases::bulk();
