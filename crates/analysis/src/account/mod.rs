@@ -35,7 +35,7 @@ use crate::conn::{Conn, ConnId, Outcome, Sampled, Side};
 use crate::listeners::Listener;
 use crate::place::{Endpoint, Netns};
 use crate::{Story, words};
-use queued::Queued;
+use queued::{Queued, Wait};
 
 /// Services told apart; of more, the ends of those that waited least are counted.
 const MAX_SERVICES: usize = 1 << 14;
@@ -82,8 +82,10 @@ struct Sums {
     /// Samples of all ends, and of those that were seen to be established, by state.
     samples: u64,
     short: Spent,
-    /// Round trips of its ends, ns, and of how many ends.
+    /// Shortest round trips of its ends, ns, and of how many ends.
     round_trips: (u64, u64),
+    /// What they wait in queues that transfers fill.
+    queued: Wait,
 }
 
 /// By how long its ends waited for something.
@@ -109,10 +111,10 @@ pub fn account(story: &Story) -> (Vec<Service>, u64) {
         }
         sums.add(story.span(), conn, story.samples(conn), role);
         if let Some(shortest) = round_trip_ns(story, id as ConnId, conn) {
-            let transfer = story.transfers.of(id as ConnId);
-            let longer = transfer.map_or(0, |t| queued.adds_ns(conn, t));
-            let ns = shortest.saturating_add(longer);
-            sums.round_trips.0 = sums.round_trips.0.saturating_add(ns);
+            if let Some(transfer) = story.transfers.of(id as ConnId) {
+                sums.queued.add(queued.beside(conn, transfer));
+            }
+            sums.round_trips.0 = sums.round_trips.0.saturating_add(shortest);
             sums.round_trips.1 += 1;
         }
     }
@@ -132,7 +134,9 @@ pub fn account(story: &Story) -> (Vec<Service>, u64) {
         }
         let mut asked = requests.remove(&(*netns, *role, *at));
         if let (Some(asked), (ns, ends @ 1..)) = (&mut asked, sums.round_trips) {
-            asked.round_trip(*role, ns as f64 / ends as f64 / 1e9);
+            let shortest = ns as f64 / ends as f64 / 1e9;
+            let queued = sums.queued.of_each(ends, asked.exchanges);
+            asked.round_trip(*role, shortest + queued);
         }
         let owner = sums.owner.clone();
         let (pid, comm) = owner.unzip();

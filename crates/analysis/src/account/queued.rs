@@ -27,30 +27,58 @@ impl Queued {
                 continue;
             };
             let filled = paths.entry((conn.netns, conn.remote.addr)).or_default();
-            filled.rtts.extend(usual_us(transfer));
+            filled
+                .rtts
+                .extend(median(&mut transfer.rtts.all().to_vec()));
             filled.busy_us = filled.busy_us.max(transfer.busy_us());
         }
         Queued(paths)
     }
 
-    /// What waiting in that queue adds to the shortest round trip of a connection that asks beside them, ns, averaged over
-    /// its time. Its own round trips are no shorter than the path's, as answers come with acknowledgements; so
-    /// where they are, its packets do not wait in that queue.
-    pub(super) fn adds_ns(&self, conn: &Conn, own: &Transfer) -> u64 {
+    /// How a connection that asks beside them waits in that queue. Its own round trips are no shorter than the path's, as
+    /// answers come with acknowledgements; so where they are, its packets do not wait there.
+    pub(super) fn beside(&self, conn: &Conn, own: &Transfer) -> Wait {
         let filled = self.0.get(&(conn.netns, conn.remote.addr));
-        let Some((filled, own_us)) = filled.zip(usual_us(own)) else {
-            return 0;
+        let longest_us = own.rtts.all().iter().max();
+        let Some((filled, longest_us)) = filled.zip(longest_us) else {
+            return Wait::default();
         };
-        let queue_us = median(&mut filled.rtts.clone()).unwrap_or(0);
-        let longer_us = queue_us.min(own_us).saturating_sub(own.min_rtt_us);
+        let queued_us = median(&mut filled.rtts.clone())
+            .unwrap_or(0)
+            .min(*longest_us);
+        let longer_us = queued_us.saturating_sub(own.min_rtt_us);
         let stood = ratio(filled.busy_us as f64 * 1e3, own.span_ns as f64);
         let stood = stood.map_or(0.0, |share| share.min(1.0));
-        (f64::from(longer_us) * 1e3 * stood) as u64
+        let of_each = ratio(f64::from(longer_us), f64::from(queued_us)).unwrap_or(0.0);
+        Wait {
+            each_ns: (f64::from(longer_us) * 1e3 * stood) as u64,
+            most_ns: (own.span_ns as f64 * stood * of_each) as u64,
+        }
     }
 }
 
-fn usual_us(transfer: &Transfer) -> Option<u32> {
-    median(&mut transfer.rtts.all().to_vec())
+/// What connections wait in a queue that transfers fill.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Wait {
+    /// What it adds to a round trip, of all times, ns: of requests that come at any time.
+    each_ns: u64,
+    /// No more of the time in which it stood can have been waited in it, ns: who asks as soon as it is answered asks less
+    /// often meanwhile.
+    most_ns: u64,
+}
+
+impl Wait {
+    /// Of another end besides.
+    pub(super) fn add(&mut self, other: Wait) {
+        self.each_ns = self.each_ns.saturating_add(other.each_ns);
+        self.most_ns = self.most_ns.saturating_add(other.most_ns);
+    }
+
+    /// What it adds to each of so many exchanges of so many ends, s.
+    pub(super) fn of_each(&self, ends: u64, exchanges: u64) -> f64 {
+        let each = self.each_ns as f64 / ends.max(1) as f64;
+        each.min(self.most_ns as f64 / exchanges.max(1) as f64) / 1e9
+    }
 }
 
 #[cfg(test)]
@@ -58,23 +86,27 @@ mod tests {
     use super::*;
     use synth::{CLIENT, Fixture, cases};
 
-    /// What is added to the round trips of who sends little beside three uploads, in each case, ms.
-    fn beside(f: &Fixture) -> Vec<u64> {
+    /// How those wait that send little beside three uploads.
+    fn beside(f: &Fixture) -> Vec<Wait> {
         let written = f.write().unwrap();
         let story = Story::read(&written.recording).unwrap();
         let queued = Queued::of(&story);
         let ends = (0..).zip(&story.conns).filter(|(_, c)| c.netns == CLIENT);
         let ends = ends.filter_map(|(id, c)| Some((c, story.transfers.of(id)?)));
         let small = ends.filter(|(_, t)| !t.fills_path());
-        small
-            .map(|(c, t)| queued.adds_ns(c, t) / 1_000_000)
-            .collect()
+        small.map(|(c, t)| queued.beside(c, t)).collect()
     }
 
     #[test]
     fn who_asks_beside_transfers_waits_in_their_queue() {
         // Their round trips are 230 ms, those of the uploads 240; the shortest is 20.
-        assert_eq!(beside(&cases::bloated()), [209, 209]);
+        let waits = beside(&cases::bloated());
+        let mut all = Wait::default();
+        waits.iter().for_each(|w| all.add(*w));
+        assert_eq!((all.of_each(2, 20) * 1e3) as u64, 209);
+        // Of eight seconds each waits 209 of 230 ms, however many requests that is.
+        let seconds = all.of_each(2, 100_000) * 1e5;
+        assert!((14.0..14.7).contains(&seconds), "{seconds}");
     }
 
     #[test]
@@ -83,6 +115,6 @@ mod tests {
         for socket in fair.sockets.iter_mut().filter(|s| s.local_port >= 41_000) {
             socket.rtt_us = socket.min_rtt_us;
         }
-        assert_eq!(beside(&fair), [0, 0]);
+        assert_eq!(beside(&fair), [Wait::default(); 2]);
     }
 }
