@@ -113,7 +113,8 @@ pub(crate) const NOT_TOLD: &[(&str, &str, &str)] = &[
         "C19",
         "a policer drops what exceeds a rate",
         "which packets it drops is decided within milliseconds, and sockets are sampled once a second: from the ends it \
-         looks as a link that is full, and `path-loss` says that it is one of the two where 4.2 % and more is lost",
+         looks as a link that is full, or as a queue that is too short. `path-loss` says that it is one of them where \
+         4.2 % and more is lost, and a policer or a short queue where no queue stood",
     ),
     (
         "C28",
