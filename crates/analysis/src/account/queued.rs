@@ -11,28 +11,30 @@ use crate::transfers::Transfer;
 /// What transfers say of the paths that they fill, by namespace and address.
 pub(super) struct Queued(AHashMap<(u32, Addr), Filled>);
 
-#[derive(Default)]
 struct Filled {
-    /// Round trips of the transfers, µs: their segments are acknowledged by themselves, and not with an answer.
-    rtts: Vec<u32>,
+    /// A round trip of the transfers in the median, µs: their segments are acknowledged by themselves, and not with an
+    /// answer.
+    rtt_us: u32,
     /// The longest that one of them had something to send, µs.
     busy_us: u64,
 }
 
 impl Queued {
     pub(super) fn of(story: &Story) -> Queued {
-        let mut paths: AHashMap<(u32, Addr), Filled> = AHashMap::new();
+        let mut paths: AHashMap<(u32, Addr), (Vec<u32>, u64)> = AHashMap::new();
         for (id, conn) in (0..).zip(&story.conns) {
             let Some(transfer) = story.transfers.of(id).filter(|t| t.fills_path()) else {
                 continue;
             };
-            let filled = paths.entry((conn.netns, conn.remote.addr)).or_default();
-            filled
-                .rtts
-                .extend(median(&mut transfer.rtts.all().to_vec()));
-            filled.busy_us = filled.busy_us.max(transfer.busy_us());
+            let (rtts, busy_us) = paths.entry((conn.netns, conn.remote.addr)).or_default();
+            rtts.extend(median(&mut transfer.rtts.all().to_vec()));
+            *busy_us = transfer.busy_us().max(*busy_us);
         }
-        Queued(paths)
+        let filled = paths.into_iter().filter_map(|(path, (mut rtts, busy_us))| {
+            let rtt_us = median(&mut rtts)?;
+            Some((path, Filled { rtt_us, busy_us }))
+        });
+        Queued(filled.collect())
     }
 
     /// How a connection that asks beside them waits in that queue. Its own round trips are no shorter than the path's, as
@@ -43,9 +45,7 @@ impl Queued {
         let Some((filled, longest_us)) = filled.zip(longest_us) else {
             return Wait::default();
         };
-        let queued_us = median(&mut filled.rtts.clone())
-            .unwrap_or(0)
-            .min(*longest_us);
+        let queued_us = filled.rtt_us.min(*longest_us);
         let longer_us = queued_us.saturating_sub(own.min_rtt_us);
         let stood = ratio(filled.busy_us as f64 * 1e3, own.span_ns as f64);
         let stood = stood.map_or(0.0, |share| share.min(1.0));

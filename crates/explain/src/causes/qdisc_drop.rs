@@ -213,12 +213,17 @@ impl Egress<'_> {
     /// Senders whose packets were dropped: what leaves by another device, or was spared, lost nothing by it. All of
     /// them where the addresses of the drops were translated.
     fn hit(&self) -> Vec<End<'_>> {
-        let is_hit = |e: &&End| self.to.contains_key(&e.conn.remote);
-        let hit: Vec<End> = self.ends.iter().filter(is_hit).copied().collect();
+        let hit: Vec<End> = self.go_there().copied().collect();
         match hit.is_empty() {
             true => self.ends.clone(),
             false => hit,
         }
+    }
+
+    /// Those that send to where dropped packets were for.
+    fn go_there(&self) -> impl Iterator<Item = &End<'_>> {
+        let goes = |e: &&End| self.to.contains_key(&e.conn.remote);
+        self.ends.iter().filter(goes)
     }
 
     /// Flows of others that were hit as they passed through, at least.
@@ -241,7 +246,7 @@ impl Egress<'_> {
 
     /// What a device sent at least, for these to have left by it, bytes per second.
     fn carried(&self) -> f64 {
-        let acked: u64 = self.hit().iter().map(|e| e.transfer.acked()).sum();
+        let acked: u64 = self.go_there().map(|e| e.transfer.acked()).sum();
         let ns = self.story.end_ns.saturating_sub(self.story.start_ns);
         ratio(acked as f64 * 1e9, ns as f64).unwrap_or(0.0) * CARRIED
     }
