@@ -6,6 +6,7 @@ mod common;
 mod dependencies;
 mod explained;
 mod fixtures;
+mod imports;
 mod kernels;
 mod layout;
 mod packed;

@@ -2,7 +2,6 @@
 
 mod episodes;
 mod hostile;
-mod imports;
 mod json;
 mod requests;
 mod since;

@@ -6,8 +6,7 @@ use analysis::words::rounded;
 use recording::counter;
 use serde::Serialize;
 
-use super::Run;
-use super::trend::{LEAST_CHANGE, LEAST_TAU};
+use super::{LEAST_CHANGE, LEAST_TAU};
 
 /// Fewer a second are no load: two connections of a recording are twice as many as one.
 const LEAST_PER_S: f64 = 1.0;
@@ -151,16 +150,16 @@ pub(super) fn read(story: &Story, throughput: f64) -> Losses {
     }
 }
 
-/// The losses that rise with the load, in the order of what is told first.
-pub(super) fn losses(runs: &[Run]) -> Vec<LoadLoss> {
+/// The losses of recordings that rise with their load, in the order of what is told first.
+pub(super) fn losses(runs: &[&Losses]) -> Vec<LoadLoss> {
     let of_kind = |nth: usize, kind: &'static Kind| {
         let of_load = |(at, unit): (usize, &Unit)| {
             let points = runs.iter().enumerate().filter_map(|(run, of)| {
-                let (lost, sent) = *of.losses.lost.get(nth)?;
+                let (lost, sent) = *of.lost.get(nth)?;
                 let share = ratio(lost as f64, sent as f64)?;
                 Some(Point {
                     run,
-                    load: of.losses.loads[at],
+                    load: of.loads[at],
                     lost,
                     sent,
                     share,

@@ -3,6 +3,7 @@
 mod cost;
 mod felt;
 mod functions;
+mod gauge;
 mod load;
 mod modes;
 mod namespaces;
@@ -29,6 +30,11 @@ pub use namespaces::{CounterDiff, SettingDiff};
 pub use run::Run;
 pub use sockets::{Attribute, Sockets};
 pub use trend::Trend;
+
+/// From the least to the most something must change so many times over.
+const LEAST_CHANGE: f64 = 1.5;
+/// Of the pairs of recordings so many more must go one way than the other (Kendall's tau).
+const LEAST_TAU: f64 = 0.8;
 
 /// What differs between recordings.
 #[derive(Clone, Debug, Serialize)]
@@ -180,12 +186,16 @@ pub fn of(runs: &[Run]) -> Comparison {
         },
         sockets: sockets.map(|(sockets, _)| sockets),
         trends: trend::trends(runs),
-        loss_over_load: load::losses(runs),
+        loss_over_load: load::losses(&losses_of(runs)),
     }
 }
 
 fn cpus<'a>(runs: &[&'a Run]) -> Vec<&'a BTreeMap<u32, cost::Cpu>> {
     runs.iter().map(|run| &run.cpus).collect()
+}
+
+fn losses_of(runs: &[Run]) -> Vec<&load::Losses> {
+    runs.iter().map(|run| &run.losses).collect()
 }
 
 fn profiles<'a>(runs: &[&'a Run]) -> Vec<&'a functions::Profile> {

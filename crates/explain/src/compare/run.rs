@@ -8,8 +8,8 @@ use recording::{Addr, Error, Recording};
 use super::cost::{self, Cpu};
 use super::felt::Felt;
 use super::functions::{self, Profile};
+use super::gauge::{self, Gauge};
 use super::load::{self, Losses};
-use super::trend::{self, Gauge};
 use crate::explanation::Explanation;
 use crate::places::listener::listener_places;
 
@@ -84,7 +84,7 @@ impl Run {
             backlogs: backlogs(story),
             cpus: cost::read(recording)?,
             profile: functions::read(recording)?,
-            gauges: trend::read(recording)?,
+            gauges: gauge::read(recording)?,
             losses: load::read(story, throughput),
             felt: Felt::of(story, explanation),
         })
