@@ -6,6 +6,10 @@ use super::place::{Endpoint, EventRow};
 use super::refusals::TIME_WAIT_NS;
 use crate::account::Ledger;
 
+/// A connection that moved less than this says nothing about throughput: it fits into four
+/// windows of 64 kB, most of it slow start.
+pub(crate) const BULK_BYTES: u64 = 256 * 1024;
+
 /// Index of a connection in the story.
 pub type ConnId = u32;
 

@@ -3,12 +3,8 @@
 use recording::RowRef;
 
 use super::Story;
-use super::conn::{Conn, ConnId, Sample};
+use super::conn::{BULK_BYTES, Conn, ConnId, Sample};
 use super::stats::ratio;
-
-/// A connection that moved less than this says nothing about throughput: it fits into four
-/// windows of 64 kB, most of it slow start.
-pub const BULK_BYTES: u64 = 256 * 1024;
 
 /// A bulk transfer over one connection, seen from its sender when that is on this host.
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,7 @@ use ahash::AHashMap;
 use recording::tables::{Event, Socket};
 use recording::{RetransmitKind, RowRef, Text};
 
-use super::conn::{Conn, ConnId};
-use super::flow::BULK_BYTES;
+use super::conn::{BULK_BYTES, Conn, ConnId};
 use super::fold::Moved;
 use super::resends::{KEPT_RTTS, Resends, Rtts};
 use super::shut::Shut;

@@ -4,9 +4,10 @@ use recording::tables::{Exchange, Wait};
 use recording::{RowRef, Waker};
 use serde::{Deserialize, Serialize};
 
-use super::requests::{Parts, Thinking};
+use super::parts::{Parts, Thinking};
 use crate::place::Endpoint;
-use crate::{Story, Waited, words};
+use crate::waits::{Waited, Waits};
+use crate::words;
 
 const NO_ROW: RowRef = RowRef {
     table: "wait",
@@ -111,9 +112,9 @@ impl Slow {
 
 impl Slept {
     /// The longest waits of the thread of an exchange, while it was under way.
-    pub(super) fn during(story: &Story, x: &Exchange) -> Vec<Slept> {
+    pub(super) fn during(waits: &Waits, x: &Exchange) -> Vec<Slept> {
         let (from_ns, to_ns) = Slept::within(x);
-        let waits = x.tid.map(|tid| story.waits.of(tid, from_ns, to_ns));
+        let waits = x.tid.map(|tid| waits.of(tid, from_ns, to_ns));
         Slept::longest(waits.into_iter().flatten())
     }
 

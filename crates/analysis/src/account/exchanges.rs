@@ -6,9 +6,9 @@ use recording::tables::{Exchange, Request};
 use super::exchanged::is_multiplexed;
 use super::histogram::{Histogram, Percentiles};
 use super::requests::Sums;
+use super::service::ServiceKey;
 use super::silence::Silence;
-use super::{Role, ServiceKey};
-use crate::{Conn, ConnId, Story, Waited};
+use super::state::Role;
 
 /// The exchanges of one service.
 #[derive(Debug)]
@@ -67,29 +67,5 @@ impl Exchanges {
     /// How many took so long or longer, and how long all of these together, ns.
     pub fn beyond(&self, ns: u64) -> (u64, u64) {
         self.response.beyond(ns)
-    }
-}
-
-impl Story {
-    /// The exchanges of each service, in the order of their places.
-    pub fn exchanges(&self) -> &[Exchanges] {
-        self.exchanges.get_or_init(|| self.requests.exchanges(self))
-    }
-
-    /// Those of one service.
-    pub fn exchanges_of(&self, service: ServiceKey) -> Option<&Exchanges> {
-        let all = self.exchanges();
-        let at = all.binary_search_by_key(&service, |e| e.service).ok()?;
-        all.get(at)
-    }
-
-    /// The waits of a thread that ended between two moments, as far as they were recorded.
-    pub fn waits_of(&self, tid: u32, from_ns: u64, to_ns: u64) -> impl Iterator<Item = &Waited> {
-        self.waits.of(tid, from_ns, to_ns)
-    }
-
-    /// The shortest round trip of a connection, ns: that of its handshake, or of a bare acknowledgement.
-    pub fn round_trip_ns(&self, id: ConnId, conn: &Conn) -> Option<u64> {
-        super::round_trip_ns(self, id, conn)
     }
 }

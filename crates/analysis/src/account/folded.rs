@@ -4,7 +4,8 @@ use crate::bounded::BoundedTree;
 use crate::conn::{Conn, Sampled};
 use crate::listeners::Listeners;
 
-use super::{MAX_SERVICES, Role, ServiceKey, Spent, Sums, place_by};
+use super::service::{MAX_SERVICES, ServiceKey, Sums, place_by};
+use super::state::{Role, Spent};
 
 /// Sums over ends that were forgotten, so that a share of all ends stays one.
 #[derive(Debug, Default)]

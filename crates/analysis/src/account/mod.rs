@@ -1,14 +1,17 @@
 //! The account of time: where the time of the connections to each service went.
 
+mod by_service;
 mod exchange;
 mod exchanged;
 mod exchanges;
 mod folded;
 mod histogram;
 mod ledger;
+mod parts;
 mod queued;
 mod requests;
 mod round_trips;
+mod service;
 mod silence;
 mod state;
 
@@ -17,6 +20,8 @@ use std::collections::BTreeMap;
 use recording::SourceName;
 use serde::{Deserialize, Serialize};
 
+pub(crate) use by_service::AllRequests;
+pub use by_service::Asked;
 pub use exchange::{Slept, Slow};
 pub use exchanged::{add_requests, exchanged_ns, is_multiplexed};
 pub use exchanges::Exchanges;
@@ -24,21 +29,20 @@ pub(crate) use folded::FoldedEnds;
 pub use folded::Forgotten;
 pub use histogram::Percentiles;
 pub(crate) use ledger::Ledger;
-pub(crate) use requests::AllRequests;
-pub use requests::{Asked, Parts, Requests, Thinking, Whose};
+pub use parts::{Parts, Thinking, Whose};
+pub use requests::Requests;
 pub use round_trips::RoundTrips;
+pub use service::ServiceKey;
 pub use silence::Silence;
 pub use state::{Role, Spent, State};
 
-use crate::bounded::{BoundedTree, Interest};
-use crate::conn::{Conn, ConnId, Outcome, Sampled, Side};
-use crate::listeners::Listener;
+use crate::bounded::BoundedTree;
+use crate::conn::{Conn, ConnId};
 use crate::place::{Endpoint, Netns};
-use crate::{Story, words};
-use queued::{Queued, Wait};
+use crate::{Story, Waited, words};
+use queued::Queued;
+use service::{MAX_SERVICES, Sums, place_by, spent};
 
-/// Services told apart; of more, the ends of those that waited least are counted.
-const MAX_SERVICES: usize = 1 << 14;
 /// With so many samples of its short connections, the time of those that were missed is shared out as
 /// they say: each share is then off by 10 percentage points at most, two times in three.
 const ENOUGH_SAMPLES: u64 = 25;
@@ -72,36 +76,10 @@ pub struct Service {
     pub requests: Option<Requests>,
 }
 
-/// Of one service, as it comes together.
-#[derive(Clone, Debug, Default)]
-struct Sums {
-    owner: Option<(u32, String)>,
-    ends: u64,
-    duplex: u64,
-    spent: Spent,
-    /// Samples of all ends, and of those that were seen to be established, by state.
-    samples: u64,
-    short: Spent,
-    /// Shortest round trips of its ends, ns, and of how many ends.
-    round_trips: (u64, u64),
-    /// What they wait in queues that transfers fill.
-    queued: Wait,
-}
-
-/// By how long its ends waited for something.
-impl Interest for Sums {
-    fn interest(&self) -> u64 {
-        self.spent.waiting()
-    }
-    fn counted(&self) -> u64 {
-        self.ends
-    }
-}
-
 /// Where time went, the services that waited longest first; and how many ends found no room.
 pub fn account(story: &Story) -> (Vec<Service>, u64) {
     let told = story.health.sees(&SourceName::Sockets);
-    let queued = Queued::of(story);
+    let queued = Queued::of(&story.conns, &story.transfers);
     let mut all: BoundedTree<ServiceKey, Sums, MAX_SERVICES> = BoundedTree::default();
     for (id, conn) in story.conns.iter().enumerate() {
         let (role, at) = place(story, conn, told);
@@ -121,7 +99,9 @@ pub fn account(story: &Story) -> (Vec<Service>, u64) {
     for ((service, _), of_caller) in story.folded_ends.all() {
         all.slot(*service, Sums::default).absorb(of_caller);
     }
-    let mut requests = story.requests.by_service(story);
+    let mut requests = story
+        .requests
+        .by_service(story.start_ns, &story.listeners, &story.waits);
     // Requests are told though none of their connections were kept.
     requests.keys().for_each(|key| {
         all.slot(*key, Sums::default);
@@ -163,9 +143,6 @@ pub fn account(story: &Story) -> (Vec<Service>, u64) {
     (sorted.into_values().flatten().collect(), folded)
 }
 
-/// A service as an end belongs to one: its namespace, the end's role, and where it listens or connects to.
-pub type ServiceKey = (u32, Role, Endpoint);
-
 /// The service of an end: the listener that made it, or where it connects to.
 pub fn service(story: &Story, conn: &Conn) -> ServiceKey {
     let (role, at) = place(story, conn, story.health.sees(&SourceName::Sockets));
@@ -179,40 +156,28 @@ fn place(story: &Story, conn: &Conn, listeners_told: bool) -> (Role, Endpoint) {
     place_by(listener, conn, listeners_told)
 }
 
-fn place_by(listener: Option<&Listener>, conn: &Conn, listeners_told: bool) -> (Role, Endpoint) {
-    if conn.connects() {
-        return (Role::Client, conn.remote);
-    }
-    match (listener, conn.side) {
-        (Some(listener), _) => (Role::Server, listener.local),
-        (None, Side::Older) if conn.pid.is_some() || listeners_told => (Role::Client, conn.remote),
-        (None, Side::Older) => (Role::Unknown, conn.remote),
-        (None, _) => (Role::Server, conn.local),
-    }
-}
-
-impl Sums {
-    fn absorb(&mut self, other: &Sums) {
-        self.owner = self.owner.take().or_else(|| other.owner.clone());
-        self.ends += other.ends;
-        self.duplex += other.duplex;
-        self.samples += other.samples;
-        self.spent.absorb(&other.spent);
-        self.short.absorb(&other.short);
+impl Story {
+    /// The exchanges of each service, in the order of their places.
+    pub fn exchanges(&self) -> &[Exchanges] {
+        self.exchanges
+            .get_or_init(|| self.requests.exchanges(&self.listeners))
     }
 
-    /// One more end.
-    fn add(&mut self, span: (u64, u64), conn: &Conn, sampled: Option<&Sampled>, role: Role) {
-        self.ends += 1;
-        self.spent.absorb(&spent(span, conn, sampled, role));
-        if let Some(ledger) = sampled.and_then(|s| s.ledger.as_ref()) {
-            let instants = ledger.instants(role);
-            self.samples += instants.total();
-            self.duplex += u64::from(ledger.duplex);
-            if conn.established_ns.is_some() {
-                self.short.absorb(&instants);
-            }
-        }
+    /// Those of one service.
+    pub fn exchanges_of(&self, service: ServiceKey) -> Option<&Exchanges> {
+        let all = self.exchanges();
+        let at = all.binary_search_by_key(&service, |e| e.service).ok()?;
+        all.get(at)
+    }
+
+    /// The waits of a thread that ended between two moments, as far as they were recorded.
+    pub fn waits_of(&self, tid: u32, from_ns: u64, to_ns: u64) -> impl Iterator<Item = &Waited> {
+        self.waits.of(tid, from_ns, to_ns)
+    }
+
+    /// The shortest round trip of a connection, ns: that of its handshake, or of a bare acknowledgement.
+    pub fn round_trip_ns(&self, id: ConnId, conn: &Conn) -> Option<u64> {
+        round_trip_ns(self, id, conn)
     }
 }
 
@@ -249,30 +214,4 @@ pub fn forgotten_ends(story: &Story, of: impl Fn(ServiceKey) -> bool) -> u64 {
 pub fn of_end(story: &Story, conn: &Conn) -> Spent {
     let (role, _) = place(story, conn, story.health.sees(&SourceName::Sockets));
     spent(story.span(), conn, story.samples(conn), role)
-}
-
-/// `span` is when the recording began and ended.
-fn spent(span: (u64, u64), conn: &Conn, sampled: Option<&Sampled>, role: Role) -> Spent {
-    let (start_ns, end_ns) = span;
-    let until = conn.ended_ns.unwrap_or(end_ns).min(end_ns);
-    let established = match (conn.side, conn.established_ns, conn.outcome) {
-        (_, Some(ns), _) => ns,
-        // It never was.
-        (_, None, Outcome::Pending | Outcome::Failed) => until,
-        (Side::Older, ..) => start_ns,
-        (_, None, _) => conn.start_ns,
-    };
-    let mut spent = match sampled.and_then(|s| s.ledger.as_ref()) {
-        Some(ledger) => ledger.spent(role, until),
-        None => {
-            let mut spent = Spent::default();
-            spent.add(State::Unsampled, until.saturating_sub(established));
-            spent
-        }
-    };
-    if conn.side == Side::Opened {
-        let took = established.saturating_sub(conn.start_ns);
-        spent.add(State::Connecting, took);
-    }
-    spent
 }

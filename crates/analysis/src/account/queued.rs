@@ -3,10 +3,9 @@
 use ahash::AHashMap;
 use recording::Addr;
 
-use crate::Story;
 use crate::conn::Conn;
 use crate::stats::{median, ratio};
-use crate::transfers::Transfer;
+use crate::transfers::{Transfer, Transfers};
 
 /// What transfers say of the paths that they fill, by namespace and address.
 pub(super) struct Queued(AHashMap<(u32, Addr), Filled>);
@@ -20,10 +19,10 @@ struct Filled {
 }
 
 impl Queued {
-    pub(super) fn of(story: &Story) -> Queued {
+    pub(super) fn of(conns: &[Conn], transfers: &Transfers) -> Queued {
         let mut paths: AHashMap<(u32, Addr), (Vec<u32>, u64)> = AHashMap::new();
-        for (id, conn) in (0..).zip(&story.conns) {
-            let Some(transfer) = story.transfers.of(id).filter(|t| t.fills_path()) else {
+        for (id, conn) in (0..).zip(conns) {
+            let Some(transfer) = transfers.of(id).filter(|t| t.fills_path()) else {
                 continue;
             };
             let (rtts, busy_us) = paths.entry((conn.netns, conn.remote.addr)).or_default();
@@ -84,13 +83,14 @@ impl Wait {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Story;
     use synth::{CLIENT, Fixture, cases};
 
     /// How those wait that send little beside three uploads.
     fn beside(f: &Fixture) -> Vec<Wait> {
         let written = f.write().unwrap();
         let story = Story::read(&written.recording).unwrap();
-        let queued = Queued::of(&story);
+        let queued = Queued::of(&story.conns, &story.transfers);
         let ends = (0..).zip(&story.conns).filter(|(_, c)| c.netns == CLIENT);
         let ends = ends.filter_map(|(id, c)| Some((c, story.transfers.of(id)?)));
         let small = ends.filter(|(_, t)| !t.fills_path());

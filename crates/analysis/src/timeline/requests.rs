@@ -41,7 +41,10 @@ pub fn requests(recording: &Recording, story: &Story) -> Result<Parts, Error> {
     }
     Ok(Parts {
         width_s: split.width_ns as f64 / 1e9,
-        requests: all.iter().map(|asked| asked.by_service(story)).collect(),
+        requests: all
+            .iter()
+            .map(|part| part.by_service(story.start_ns, &story.listeners, &story.waits))
+            .collect(),
     })
 }
 
