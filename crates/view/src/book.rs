@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::columns::{Head, Line};
 use crate::stat::{
-    counters, cpus, listeners, ports, pressure, rank, requests, sockets, tables, threads, usage,
+    checked, counters, cpus, listeners, ports, pressure, rank, requests, sockets, tables, threads,
 };
 use crate::trace::{
     About, accept_waits, accepts, connects, drops, gaps, handshakes, resets, retransmits, states,
@@ -37,7 +37,7 @@ pub fn documented() -> Vec<Documented> {
         of::<ports::Used>("stat"),
         of::<requests::Asked>("stat"),
         of::<tables::Structure>("stat"),
-        of::<usage::Checked>("stat"),
+        of::<checked::Checked>("stat"),
         of::<pressure::Pressed>("stat"),
         of::<About<retransmits::Retransmitted>>("trace"),
         of::<About<resets::Reset>>("trace"),

@@ -5,8 +5,8 @@ use analysis::words::count;
 use recording::{Addr, TableInfo, Word};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
+use crate::how::How;
 use crate::numbers::{endpoint, measure, ms, number, rounded, tenth};
-use crate::screen::How;
 
 /// What is known of a column without any line.
 #[derive(Clone, Copy, Debug)]

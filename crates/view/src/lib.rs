@@ -10,6 +10,7 @@ pub mod compare;
 mod escape;
 mod explained;
 pub mod flame;
+mod how;
 pub mod json;
 mod numbers;
 mod page;
@@ -29,6 +30,7 @@ pub use wrap::wrap;
 
 pub use escape::escape;
 pub use explained::{Explained, explained};
-pub use screen::{How, Screen, local_zone};
+pub use how::{How, local_zone};
+pub use screen::Screen;
 pub use style::Style;
 pub use view::{Error, HealthNotes, Reader, View};

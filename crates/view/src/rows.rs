@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::ascii::plain;
 use crate::escape::escape;
-use crate::screen::How;
+use crate::how::How;
 
 /// What a null is written as.
 const NULL: &str = "-";

@@ -12,12 +12,12 @@ use recording::{Error, Recording, Row, RowRef};
 use super::page::Limits;
 use super::short;
 use crate::columns::{Column, Unit, columns, left, right};
+use crate::how::How;
 use crate::numbers::{number, tenth};
-use crate::screen::How;
+use crate::stat::checked::Checked;
 use crate::stat::listeners::Listening;
 use crate::stat::ports::Used;
 use crate::stat::tables::Structure;
-use crate::stat::usage::Checked;
 
 /// Rows of a table that a page has.
 const MAX_ROWS: usize = 200;

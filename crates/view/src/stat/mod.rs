@@ -1,5 +1,6 @@
 //! `tcpwhy stat`: what is, and how fast it changes; one question per view.
 
+pub(crate) mod checked;
 pub(crate) mod counters;
 pub(crate) mod cpus;
 pub(crate) mod detail;
@@ -13,7 +14,7 @@ mod rounds;
 pub(crate) mod sockets;
 pub(crate) mod tables;
 pub(crate) mod threads;
-pub(crate) mod usage;
+mod usage;
 
 use crate::view::View;
 use rounds::InRounds;

@@ -7,10 +7,11 @@ use std::io;
 use analysis::words::{self, plural};
 use recording::tables::Resource;
 
-use super::usage::Checked;
+use super::checked::Checked;
 use crate::columns::{Unit, columns, left};
+use crate::how::How;
 use crate::numbers::{bits_per_s, tenth};
-use crate::screen::{How, Screen};
+use crate::screen::Screen;
 
 /// Lines of the table: a screen of 24 has room for what stands above and below, too.
 const SHOWN: usize = 19;

@@ -6,73 +6,16 @@ use std::io;
 
 use analysis::resources;
 use recording::tables::Resource;
-use recording::{Filter, Row, Table as _, Text};
+use recording::{Filter, Row, Text};
 
+use super::checked::Checked;
 use super::largest::{Largest, Ranked};
 use super::pressure::Table;
 use super::rounds::{Sampler, per_s};
-use crate::columns::{Unit, Value, columns, heads, json, left, right, row};
 use crate::screen::Screen;
 
 /// Lines of the checklist.
 const MAX_ROWS: usize = 1 << 16;
-
-/// A line of the checklist.
-pub(crate) struct Checked {
-    pub(crate) row: Resource,
-    /// How fast it rose, of what counts up.
-    pub(crate) per_s: Option<f64>,
-}
-
-columns! {
-    Checked = "resource" {
-        text TIME RESOURCE INSTANCE ASPECT METRIC VALUE UNIT LIMIT USED_SHARE;
-        json TIME ROW PER_S USED_SHARE;
-    }
-    TIME: heads::TIME => |l, _| Value::Time(l.row.time_ns);
-    ROW: row(Resource::INFO) => |l, _| Value::Row(l.row.cells());
-    /// Kind of resource.
-    RESOURCE: left("RESOURCE", 13, &["resource"], Unit::Name) => |l, _| (&l.row.resource).into();
-    /// Which one of its kind; `@` and its namespace, where it belongs to one.
-    INSTANCE: left("INSTANCE", 24, &["instance"], Unit::Words) => |l, how| match l.row.netns {
-        0 => (&l.row.instance).into(),
-        netns => format!("{}@{}", l.row.instance, how.netns(netns)).into(),
-    };
-    /// Utilisation, saturation or errors.
-    ASPECT: left("ASPECT", 11, &["aspect"], Unit::Name) => |l, _| (&l.row.aspect).into();
-    /// What is measured.
-    METRIC: left("METRIC", 26, &["metric"], Unit::Name) => |l, _| (&l.row.metric).into();
-    /// The value; of what counts up, per second since the report before.
-    VALUE: right("VALUE", 14, &["value"], Unit::Measure) => |l, _| l.value().into();
-    /// Unit of the value.
-    UNIT: left("UNIT", 7, &["unit"], Unit::Name) => |l, _| match l.row.cumulative {
-        true => format!("{}/s", l.row.unit).into(),
-        false => (&l.row.unit).into(),
-    };
-    /// What the value cannot exceed.
-    LIMIT: right("LIMIT", 14, &["limit"], Unit::Measure) => |l, _| l.limit().into();
-    /// Value ÷ limit.
-    USED_SHARE: right("USED%", 6, &["limit_percent"], Unit::Percent) => |l, _| l.used_percent().into();
-    /// Of what counts up, how fast it rose since the report before.
-    PER_S: json(&["per_s"], Unit::PerSecond) => |l, _| l.per_s.into();
-}
-
-impl Checked {
-    pub(super) fn value(&self) -> Option<f64> {
-        match self.row.cumulative {
-            true => self.per_s,
-            false => Some(self.row.value),
-        }
-    }
-
-    fn limit(&self) -> Option<f64> {
-        self.row.limit.filter(|limit| *limit > 0.0)
-    }
-
-    pub(super) fn used_percent(&self) -> Option<f64> {
-        Some(resources::share(self.value()?, self.row.limit)? * 100.0)
-    }
-}
 
 /// Resource, instance, namespace, aspect in the order of the checklist, metric.
 type Key = (Text, Text, u32, u8, Text);

@@ -9,6 +9,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph};
 use unicode_width::UnicodeWidthStr;
 
+use super::about::About;
 use super::findings::{EXPLAIN, Findings, Progress};
 use super::panes::{self, Content};
 use super::snapshot::Snapshot;
@@ -16,28 +17,9 @@ use super::state::{Open, Pane, Seen, State, Target};
 use super::table::{self, cut};
 use super::{detail, help};
 use crate::escape::escape;
+use crate::how::How;
 use crate::numbers::{age, bits_per_s, rate as per_s};
-use crate::screen::How;
 use crate::style::Look;
-
-/// What the picture is of.
-#[derive(Clone, Debug)]
-pub struct About {
-    /// Host and kernel.
-    pub host: String,
-    /// It goes on.
-    pub live: bool,
-    /// Colours.
-    pub colour: bool,
-    /// The clock of the times that are shown.
-    pub how: How,
-    /// Sources that could not be had.
-    pub failed: Vec<String>,
-    /// What was lost or could not be had, in a line.
-    pub health: Option<String>,
-    /// What is sampled less often than asked for, in a line.
-    pub slowed: Option<String>,
-}
 
 /// A mark and a blank stand before each line.
 const MARK: usize = 2;

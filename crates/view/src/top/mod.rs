@@ -3,6 +3,7 @@
 //!
 //! Nothing here knows a terminal or a clock: live and over a recording it is the same.
 
+mod about;
 mod clipboard;
 mod connecting;
 mod detail;
@@ -17,8 +18,9 @@ mod state;
 mod table;
 mod timeline;
 
+pub use about::About;
 pub use clipboard::to_clipboard;
-pub use draw::{About, Picture, draw, waiting};
+pub use draw::{Picture, draw, waiting};
 pub use findings::{Case, Findings, Progress};
 pub use frame::SHOWN;
 pub use snapshot::Snapshot;

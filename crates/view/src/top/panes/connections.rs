@@ -4,8 +4,8 @@ use analysis::Activity;
 
 use super::{Content, Shown, goes, stays, warning_if};
 use crate::columns::{Unit, columns, left, right};
+use crate::how::How;
 use crate::numbers::{group, rate, us_in_ms};
-use crate::screen::How;
 use crate::style::Look;
 use crate::top::frame;
 use crate::top::snapshot::{Rate, Snapshot};

@@ -5,8 +5,8 @@ use explain::Finding;
 
 use super::{Content, Shown, goes, stays};
 use crate::columns::{Unit, columns, left, right};
+use crate::how::How;
 use crate::numbers::age;
-use crate::screen::How;
 use crate::style::Look;
 use crate::text;
 use crate::top::findings::{Case, Findings, Progress};

@@ -2,8 +2,8 @@
 
 use super::{Content, Shown, goes, stays};
 use crate::columns::{Unit, columns, left, right};
+use crate::how::How;
 use crate::numbers::tenth;
-use crate::screen::How;
 use crate::style::Look;
 use crate::top::snapshot::{Function, Snapshot};
 use crate::top::state::Target;

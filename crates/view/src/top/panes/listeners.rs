@@ -4,7 +4,7 @@ use analysis::AcceptQueue;
 
 use super::{Content, OWNER, Shown, goes, stays, warning_if, who};
 use crate::columns::{Unit, columns, left, right};
-use crate::screen::How;
+use crate::how::How;
 use crate::stat::listeners::Listening;
 use crate::style::Look;
 use crate::top::snapshot::Snapshot;

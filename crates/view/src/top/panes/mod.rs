@@ -10,13 +10,13 @@ mod threads;
 
 use analysis::owners::Owner;
 
-use super::draw::About;
+use super::about::About;
 use super::findings::Findings;
 use super::snapshot::Snapshot;
 use super::state::{Pane, State, Target};
 use super::table::{self, Below, Entry, Placed};
 use crate::columns::{Column, Head, Unit, left};
-use crate::screen::How;
+use crate::how::How;
 use crate::style::Look;
 
 pub(super) use connections::took;

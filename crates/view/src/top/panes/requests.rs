@@ -5,8 +5,8 @@ use analysis::stats::ratio;
 
 use super::{Content, OWNER, Shown, goes, stays, warning_if, who};
 use crate::columns::{Unit, Value, columns, left, right};
+use crate::how::How;
 use crate::numbers::{rate, us_in_ms};
-use crate::screen::How;
 use crate::style::Look;
 use crate::top::snapshot::{Service, Snapshot};
 use crate::top::state::Target;

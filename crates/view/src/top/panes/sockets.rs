@@ -4,8 +4,8 @@ use analysis::standing;
 
 use super::{Content, OWNER, Shown, goes, stays, warning_if, who};
 use crate::columns::{Unit, columns, left, right};
+use crate::how::How;
 use crate::numbers::{bits_per_s, us_in_ms};
-use crate::screen::How;
 use crate::stat::sockets::Sampled;
 use crate::top::snapshot::Snapshot;
 use crate::top::state::{SocketOrder, Target};

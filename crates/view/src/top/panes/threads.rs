@@ -4,7 +4,7 @@ use analysis::Microstate;
 
 use super::{Content, Shown, goes, stays, warning_if};
 use crate::columns::{Column, Unit, columns, left};
-use crate::screen::How;
+use crate::how::How;
 use crate::stat::threads::Timed;
 use crate::style::Look;
 use crate::top::snapshot::Snapshot;
