@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use ahash::AHashMap;
 use analysis::words::{figure, list, plural};
-use analysis::{Conn, Endpoint, Side, Story};
-use recording::{RowRef, counter, strongest_correlation};
+use analysis::{Conn, Endpoint, Side, Story, strongest_correlation};
+use recording::{RowRef, counter};
 
 use crate::finding::{Scope, Step};
 

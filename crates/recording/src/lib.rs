@@ -12,7 +12,6 @@
 mod cell;
 mod chunks;
 mod clock;
-mod correlate;
 pub mod counter;
 mod docs;
 mod error;
@@ -51,7 +50,6 @@ pub use cell::{Addr, Text, Value};
 #[doc(hidden)]
 pub use cell::{Cell, TextBuilder};
 pub use clock::{clock_is_known, monotonic_ns};
-pub use correlate::strongest_correlation;
 pub use docs::{tables_json, tables_page};
 pub use error::Error;
 pub use events::Events;

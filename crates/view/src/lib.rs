@@ -1,7 +1,7 @@
 //! How tcpwhy shows what it found: text for people, JSON lines for programs.
 //!
-//! Nothing is judged here: the words and numbers of findings come from `explain`; views show what
-//! the tables say.
+//! The words and numbers of findings come from `explain`; views show what the tables say. One thing is judged
+//! here: whose time the slowest requests took (`requests.rs`).
 
 mod ascii;
 pub mod book;

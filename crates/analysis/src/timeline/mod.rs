@@ -6,6 +6,7 @@
 mod axis;
 mod counters;
 mod cpus;
+mod events;
 mod gauges;
 mod requests;
 mod threads;
@@ -13,6 +14,7 @@ mod threads;
 pub use axis::{Amounts, Axis, Counts, Steps};
 pub use counters::{CounterName, Rates, counters};
 pub use cpus::{Busy, cpus};
+pub use events::{ByName, Events, events};
 pub use gauges::{Gauge, ListenId, LoadMetric, SizeId, accept_queues, load, sizes};
 pub use requests::{Parts, requests};
 pub use threads::{Band, Interval, threads};

@@ -5,7 +5,7 @@ use analysis::timeline::{self, Axis, CounterName, Gauge, LoadMetric, SizeId};
 use analysis::{AcceptQueue, Endpoint, Story};
 use recording::{Error, Recording, Row};
 
-use super::events::Events;
+use super::events;
 use super::limits::{TELLING, is_pool};
 use super::page::{Chart, Line, Timelines};
 use super::{Names, line, short};
@@ -32,7 +32,7 @@ pub(super) fn timelines<'a>(
     names: &Names,
     evidence: impl Iterator<Item = &'a Row>,
 ) -> Result<Timelines, Error> {
-    let mut charts = Events::read(recording, axis)?.charts();
+    let mut charts = events::charts(&timeline::events(recording, axis)?, axis);
     let wanted = evidence.filter_map(|row| match row {
         Row::Counter(c) => Some((c.netns, c.group.clone(), c.name.clone())),
         _ => None,

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use analysis::strongest_correlation;
 use recording::counter::{definition, is_gauge};
-use recording::{Filter, Row, Text, strongest_correlation};
+use recording::{Filter, Row, Text};
 
 use super::counters::Samples;
 use super::largest::LeftOut;
