@@ -219,6 +219,23 @@ fn no_file_imports_what_imports_it() {
     }
 }
 
+#[test]
+fn a_cause_imports_no_other_cause() {
+    let explain = Path::new(env!("CARGO_MANIFEST_DIR")).join("../explain/src");
+    let imports = imports(&sources(&explain));
+    let cause = |m: &Module| match &m[..] {
+        [folder, cause, ..] if folder == "causes" => Some(cause.clone()),
+        _ => None,
+    };
+    let arrows = imports.iter().flat_map(|(from, to)| {
+        let from = cause(from);
+        let others = to.iter().filter_map(cause).zip(from.into_iter().cycle());
+        others.filter(|(to, from)| to != from).collect::<Vec<_>>()
+    });
+    let arrows: Vec<_> = arrows.collect();
+    assert!(arrows.is_empty(), "a cause by a cause: {arrows:?}");
+}
+
 /// The arrows in cycles of a crate with these files.
 fn cycles_in(files: &[(&str, &str)]) -> Vec<String> {
     let sources = files.iter().map(|(name, text)| {

@@ -20,6 +20,7 @@ pub(crate) mod reset_ends;
 pub(crate) mod runqueue;
 pub(crate) mod server_resets;
 pub(crate) mod slow_exchanges;
+pub(crate) mod standing_queue;
 pub(crate) mod syn_timer;
 pub(crate) mod unanswered_syns;
 pub(crate) mod untracked_syns;

@@ -6,9 +6,9 @@ use super::{
     CAUSE, MIN_LOST, MOST, beyond_random, evidence, goes_by_loss, impact, met_empty,
     percent_of_loss,
 };
-use crate::causes::bufferbloat;
 use crate::places::losses::Losses;
 use crate::places::path::{Path, limited, rate};
+use crate::places::standing_queue::Queue;
 use crate::vocabulary::*;
 
 /// From here on a window grows to eight segments at the most before it loses one (p = 8 ÷ 3w², Mathis et al. 1997), and
@@ -29,7 +29,7 @@ pub(super) fn judge(path: &Path) -> Option<Finding> {
         .iter()
         .map(|e| e.transfer.stall.timeouts)
         .sum::<u64>();
-    let told = bufferbloat::stands(path);
+    let told = Queue::of(path).is_some();
     // Slow start overshoots once, by a whole window, and an outage loses much at once.
     let lasts = losses.are_spread();
     if !enough || !real || !lasts || losses.are_tails() || stuck * 2 > losses.lost || told {

@@ -1,0 +1,123 @@
+//! A queue that transfers keep standing on a path, and what waits in it.
+
+use analysis::stats::median;
+
+use super::path::{End, Path, lost, median_of, rate, rwnd_share, usual_rtt};
+
+/// A request of three round trips, as a new connection with a little data needs, is then late by 100 ms, which
+/// people notice.
+const MIN_QUEUE_US: u32 = 33_000;
+/// Where nobody waits beside the transfers, it is told from here on: whoever comes would.
+const MIN_QUEUE_ALONE_US: u32 = 100_000;
+/// A bottleneck needs a queue as long as the path at most, which doubles the shortest round trip: so many times it
+/// is half as much again.
+const MIN_TIMES: f64 = 2.5;
+/// BBR keeps up to five round trips of the path in flight where several start together, however deep the buffer is:
+/// a round trip of more is not its own doing.
+const MIN_TIMES_BBR: f64 = 6.0;
+/// More loss than this that did not find the queue full, and it is the loss that limits.
+const MAX_LOSS: f64 = 0.01;
+/// A larger share of the time spent waiting for the window, and the reader limits.
+const MAX_RWND: f64 = 0.3;
+/// What waits in the same queue has at least this share of the transfers' round trip: smoothed, and
+/// sampled once a second. On an empty path it would be two fifths or less.
+const ALIKE: f64 = 0.5;
+
+/// The round trip from which on something waits in the queue of transfers that have such a one: of a queue that is much
+/// deeper than the path, what is nearer to theirs than to the shortest does, as factors go.
+pub(crate) fn alike_us(rtt_us: u32, shortest_us: u32) -> f64 {
+    let (rtt, shortest) = (f64::from(rtt_us), f64::from(shortest_us));
+    (ALIKE * rtt).min((rtt * shortest).sqrt())
+}
+
+/// The round trip from which on a queue counts as deep, on a path whose shortest is this, where these send.
+pub(crate) fn least_us(shortest: u32, ends: &[End]) -> u32 {
+    let times = if all_bbr(ends) {
+        MIN_TIMES_BBR
+    } else {
+        MIN_TIMES
+    };
+    let times = (f64::from(shortest) * times) as u32;
+    times.max(shortest.saturating_add(MIN_QUEUE_US))
+}
+
+/// Whether all of those that fill a link do it by BBR.
+pub(crate) fn all_bbr(ends: &[End]) -> bool {
+    let mut bulk = ends.iter().filter(|e| is_bulk(e)).peekable();
+    bulk.peek().is_some() && bulk.all(|e| e.transfer.congestion.starts_with("bbr"))
+}
+
+/// Transfers of a path whose packets wait in a queue, and what waits with them.
+pub(crate) struct Queue<'a> {
+    pub(crate) path: &'a Path<'a>,
+    pub(crate) bulk: Vec<End<'a>>,
+    /// The others that suffer.
+    pub(crate) late: Vec<End<'a>>,
+    /// All that is no bulk transfer, late or not.
+    pub(crate) beside: Vec<End<'a>>,
+    /// The shortest round trip of the path, and that of the transfers, µs.
+    pub(crate) min_rtt_us: u32,
+    pub(crate) rtt_us: u32,
+}
+
+impl<'a> Queue<'a> {
+    /// That of a path, if a deep one stands there.
+    pub(crate) fn of(path: &'a Path<'a>) -> Option<Queue<'a>> {
+        let min_rtt_us = path.min_rtt_us()?;
+        let least = least_us(min_rtt_us, &path.ends);
+        let is_late = |e: &End| usual_rtt(e).is_some_and(|rtt| rtt >= least);
+        let (all_bulk, beside): (Vec<End>, Vec<End>) = path.ends.iter().copied().partition(is_bulk);
+        let bulk: Vec<End> = all_bulk.iter().copied().filter(is_late).collect();
+        // Every transfer that fills the queue waits in it.
+        if bulk.is_empty() || bulk.len() * 2 < all_bulk.len() {
+            return None;
+        }
+        let rtt_us = median_rtt(&bulk)?;
+        // How deep it is the transfers say, which are in flight all the time.
+        let alike = alike_us(rtt_us, min_rtt_us);
+        let waits = |e: &End| usual_rtt(e).is_some_and(|rtt| f64::from(rtt) >= alike);
+        let queue = Queue {
+            path,
+            rtt_us,
+            bulk,
+            late: beside.iter().copied().filter(waits).collect(),
+            beside,
+            min_rtt_us,
+        };
+        let deep = !queue.late.is_empty() || queue.wait_us() >= MIN_QUEUE_ALONE_US;
+        let little = queue.loss() <= MAX_LOSS || queue.is_full(least);
+        (deep && little && rwnd_share(&queue.bulk) <= MAX_RWND).then_some(queue)
+    }
+
+    /// What was lost found it as long as that: it is its end that drops.
+    fn is_full(&self, least_us: u32) -> bool {
+        let at_loss = self.bulk.iter().flat_map(|e| e.transfer.resends.rtts.all());
+        let usual = median(&mut at_loss.copied().collect::<Vec<u32>>());
+        usual.is_some_and(|us| us >= least_us)
+    }
+
+    /// The share of their segments that was lost.
+    pub(crate) fn loss(&self) -> f64 {
+        let sent: u64 = self.bulk.iter().map(|e| e.transfer.segments()).sum();
+        lost(&self.bulk) as f64 / sent.max(1) as f64
+    }
+
+    /// What moves in a time at the rate of all transfers together, bytes.
+    pub(crate) fn bytes_in(&self, us: u32) -> f64 {
+        rate(&self.bulk) * f64::from(us) / 1e6
+    }
+
+    /// How long packets wait in it, µs.
+    pub(crate) fn wait_us(&self) -> u32 {
+        self.rtt_us - self.min_rtt_us
+    }
+}
+
+/// Round trip of ends while they had data in flight, in the median, µs.
+pub(crate) fn median_rtt(ends: &[End]) -> Option<u32> {
+    Some(median_of(ends, |e| Some(usual_rtt(e)?.into()))? as u32)
+}
+
+fn is_bulk(end: &End) -> bool {
+    end.transfer.fills_path()
+}
