@@ -1,6 +1,6 @@
 //! What people read, word by word, for one finding of each kind and for none.
 
-use explain::{Episode, Line, explain};
+use explain::{Episode, Explanation, Holds, Line, explain};
 use recording::tables::Health;
 use recording::{HealthKind, SourceName};
 use serde_json::json;
@@ -49,7 +49,19 @@ fn report(f: &Fixture) -> String {
         );
     }
     assert!(answer.ends_with(&format!("{MORE}\n")), "{answer}");
-    format!("{answer}\n{full}")
+    format!("{}\n{full}", uncounted(&answer, &explanation))
+}
+
+/// Without how many causes there are, which changes with each that is added, and how many of them cannot tell.
+fn uncounted(answer: &str, explanation: &Explanation) -> String {
+    let causes = &explanation.summary.causes;
+    let unknown = causes.iter().filter(|a| a.answer == Holds::CannotTell);
+    let judged = format!("{} causes judged", causes.len());
+    let unknown = format!(", {} of which cannot be told", unknown.count());
+    assert!(answer.contains(&judged), "{answer}");
+    answer
+        .replace(&judged, "# causes judged")
+        .replace(&unknown, ", # of which cannot be told")
 }
 
 macro_rules! golden {
