@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::common::live::{Done, Live, Space};
 use crate::common::need_root;
-use recording::tables::{Exchange, Request, RequestTime};
+use recording::tables::{Exchange, Request, RequestPart, RequestTime};
 use recording::{Role, Timed};
 use rustix::fs::sendfile;
 use rustix::net::sockopt::set_socket_linger;
@@ -67,18 +67,7 @@ impl Recorded {
 
     fn whole(&self, role: Role) -> Duration {
         self.time(role, |r| {
-            [
-                r.accept_ns,
-                r.unread_ns,
-                r.receive_ns,
-                r.think_ns,
-                r.await_ns,
-                r.send_ns,
-                r.repair_ns,
-                r.unheard_ns,
-            ]
-            .iter()
-            .sum()
+            RequestPart::ALL.map(|part| r.part_ns(part)).iter().sum()
         })
     }
 

@@ -1,6 +1,6 @@
 //! One of the slowest exchanges: what its time went with, and what its thread waited for.
 
-use recording::tables::{Exchange, Wait};
+use recording::tables::{Exchange, RequestPart, Wait};
 use recording::{RowRef, Waker};
 use serde::{Deserialize, Serialize};
 
@@ -65,18 +65,8 @@ impl Slow {
 
     /// How long an exchange took, ns: all its parts.
     pub fn took_ns(x: &Exchange) -> u64 {
-        [
-            x.accept_ns,
-            x.unread_ns,
-            x.receive_ns,
-            x.think_ns,
-            x.await_ns,
-            x.send_ns,
-            x.repair_ns,
-            x.unheard_ns,
-        ]
-        .into_iter()
-        .fold(0, u64::saturating_add)
+        let parts = RequestPart::ALL.into_iter();
+        parts.fold(0, |sum, part| sum.saturating_add(x.part_ns(part)))
     }
 
     /// `waits` are those that [`Slept`] tells of it.
@@ -90,16 +80,7 @@ impl Slow {
             remote: Endpoint::new(x.remote_addr, x.remote_port),
             tid: x.tid,
             comm: x.comm.as_ref().map(|c| c.to_string()),
-            spent_s: Parts {
-                accept: s(x.accept_ns),
-                unread: s(x.unread_ns),
-                receive: s(x.receive_ns),
-                think: s(x.think_ns),
-                awaited: s(x.await_ns),
-                send: s(x.send_ns),
-                repair: s(x.repair_ns),
-                unheard: s(x.unheard_ns),
-            },
+            spent_s: Parts::of(|part| s(x.part_ns(part))),
             thinking: Thinking {
                 alone: s(x.think_alone_ns),
                 cpu: s(x.think_cpu_ns),

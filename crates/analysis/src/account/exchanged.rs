@@ -1,6 +1,6 @@
 //! Rows of `request` together: what the exchanges of several seconds come to.
 
-use recording::tables::Request;
+use recording::tables::{Request, RequestPart};
 
 /// Where more than this share of the exchanges overlapped, or was not asked for, requests and answers
 /// cannot be told to belong together.
@@ -27,36 +27,22 @@ pub fn add_requests(all: &mut Request, more: &Request) {
         (&mut all.pushed, more.pushed),
         (&mut all.unanswered, more.unanswered),
         (&mut all.retransmits, more.retransmits),
-        (&mut all.accept_ns, more.accept_ns),
-        (&mut all.unread_ns, more.unread_ns),
-        (&mut all.receive_ns, more.receive_ns),
-        (&mut all.think_ns, more.think_ns),
-        (&mut all.await_ns, more.await_ns),
-        (&mut all.send_ns, more.send_ns),
-        (&mut all.repair_ns, more.repair_ns),
-        (&mut all.unheard_ns, more.unheard_ns),
         (&mut all.think_alone_ns, more.think_alone_ns),
         (&mut all.think_cpu_ns, more.think_cpu_ns),
         (&mut all.think_runqueue_ns, more.think_runqueue_ns),
     ] {
         *sum = sum.saturating_add(more);
     }
+    for part in RequestPart::ALL {
+        let sum = all.part_ns_mut(part);
+        *sum = sum.saturating_add(more.part_ns(part));
+    }
 }
 
 /// The time of all exchanges of a row, ns: its parts.
 pub fn exchanged_ns(row: &Request) -> u64 {
-    [
-        row.accept_ns,
-        row.unread_ns,
-        row.receive_ns,
-        row.think_ns,
-        row.await_ns,
-        row.send_ns,
-        row.repair_ns,
-        row.unheard_ns,
-    ]
-    .into_iter()
-    .fold(0, u64::saturating_add)
+    let parts = RequestPart::ALL.into_iter();
+    parts.fold(0, |sum, part| sum.saturating_add(row.part_ns(part)))
 }
 
 /// Whether so many of a row's exchanges overlapped, or were not asked for, that requests and answers cannot be

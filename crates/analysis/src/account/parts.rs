@@ -1,5 +1,6 @@
 //! What the time of exchanges went with: the parts of it, and whose they were.
 
+use recording::tables::RequestPart;
 use serde::{Deserialize, Serialize};
 
 use super::state::Role;
@@ -27,6 +28,20 @@ pub struct Parts {
 }
 
 impl Parts {
+    /// Each as this says, s.
+    pub(super) fn of(s: impl Fn(RequestPart) -> f64) -> Parts {
+        Parts {
+            accept: s(RequestPart::Accept),
+            unread: s(RequestPart::Unread),
+            receive: s(RequestPart::Receive),
+            think: s(RequestPart::Think),
+            awaited: s(RequestPart::Await),
+            send: s(RequestPart::Send),
+            repair: s(RequestPart::Repair),
+            unheard: s(RequestPart::Unheard),
+        }
+    }
+
     /// All of it, s.
     pub fn total(&self) -> f64 {
         let application = self.accept + self.unread + self.think;

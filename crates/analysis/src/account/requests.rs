@@ -138,16 +138,7 @@ impl Sums {
     pub(super) fn told(self, role: Role, slow: impl Fn(&Exchange) -> Slow) -> Requests {
         let all = &self.all;
         let s = |ns: u64| words::rounded(ns as f64 / 1e9);
-        let spent_s = Parts {
-            accept: s(all.accept_ns),
-            unread: s(all.unread_ns),
-            receive: s(all.receive_ns),
-            think: s(all.think_ns),
-            awaited: s(all.await_ns),
-            send: s(all.send_ns),
-            repair: s(all.repair_ns),
-            unheard: s(all.unheard_ns),
-        };
+        let spent_s = Parts::of(|part| s(all.part_ns(part)));
         let multiplexed = is_multiplexed(all);
         let timed = |histogram: &Histogram| match multiplexed {
             true => None,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use recording::tables::{Exchange, Request, RequestTime};
+use recording::tables::{Exchange, Request, RequestPart, RequestTime};
 use recording::{Addr, Role, TableWriter, Text, Timed, Writer};
 
 use crate::error::Error;
@@ -101,11 +101,7 @@ impl Rows {
         let before = std::mem::replace(&mut known.sums, *now);
         let waiting = open.map(|open| open.0.get(&key(at)).map_or(0, |(n, _)| *n));
         let rise = |of: fn(&tw_requests) -> u64| of(now).wrapping_sub(of(&before));
-        let part = |part: tw_part| {
-            let at = part.0 as usize;
-            now.ns[at].wrapping_sub(before.ns[at])
-        };
-        let row = Request {
+        let mut row = Request {
             time_ns,
             netns: at.netns,
             role: role(at),
@@ -119,19 +115,15 @@ impl Rows {
             given_up_ns: Some(rise(|r| r.given_up_ns)),
             open: waiting,
             retransmits: rise(|r| r.retransmits),
-            accept_ns: part(tw_part::TW_PART_ACCEPT),
-            unread_ns: part(tw_part::TW_PART_UNREAD),
-            receive_ns: part(tw_part::TW_PART_RECEIVE),
-            think_ns: part(tw_part::TW_PART_THINK),
-            await_ns: part(tw_part::TW_PART_AWAIT),
-            send_ns: part(tw_part::TW_PART_SEND),
-            repair_ns: part(tw_part::TW_PART_REPAIR),
-            unheard_ns: part(tw_part::TW_PART_UNHEARD),
             think_alone_ns: rise(|r| r.alone_ns),
             think_cpu_ns: rise(|r| r.cpu_ns),
             think_runqueue_ns: rise(|r| r.runqueue_ns),
             one_in,
+            ..Request::default()
         };
+        for (at, part) in PARTS.into_iter().enumerate() {
+            *row.part_ns_mut(part) = now.ns[at].wrapping_sub(before.ns[at]);
+        }
         let happened = [
             row.exchanges,
             row.pushed,
@@ -199,6 +191,19 @@ impl Rows {
     }
 }
 
+const _: () = assert!(tw_part::TW_PARTS.0 as usize == RequestPart::ALL.len());
+/// The parts in the kernel's order.
+const PARTS: [RequestPart; RequestPart::ALL.len()] = tied!(from 0;
+    tw_part::TW_PART_ACCEPT => RequestPart::Accept,
+    tw_part::TW_PART_UNREAD => RequestPart::Unread,
+    tw_part::TW_PART_RECEIVE => RequestPart::Receive,
+    tw_part::TW_PART_THINK => RequestPart::Think,
+    tw_part::TW_PART_AWAIT => RequestPart::Await,
+    tw_part::TW_PART_SEND => RequestPart::Send,
+    tw_part::TW_PART_REPAIR => RequestPart::Repair,
+    tw_part::TW_PART_UNHEARD => RequestPart::Unheard,
+);
+
 /// Where a bucket begins, ns.
 fn bound(bucket: usize) -> u64 {
     ((STEPS + bucket % STEPS) as u64) << (bucket / STEPS + UNIT - 3)
@@ -221,9 +226,8 @@ fn role(at: &tw_service) -> Role {
 }
 
 fn row(x: &tw_exchange) -> Exchange {
-    let part = |part: tw_part| x.ns[part.0 as usize];
     let thread = |id: u32| (id != 0).then_some(id);
-    Exchange {
+    let mut row = Exchange {
         time_ns: x.time_ns,
         began_ns: x.began_ns,
         netns: x.service.netns,
@@ -241,18 +245,15 @@ fn row(x: &tw_exchange) -> Exchange {
         given_up: Some(x.given_up != 0),
         overlapped: x.overlapped != 0,
         retransmits: x.retransmits,
-        accept_ns: part(tw_part::TW_PART_ACCEPT),
-        unread_ns: part(tw_part::TW_PART_UNREAD),
-        receive_ns: part(tw_part::TW_PART_RECEIVE),
-        think_ns: part(tw_part::TW_PART_THINK),
-        await_ns: part(tw_part::TW_PART_AWAIT),
-        send_ns: part(tw_part::TW_PART_SEND),
-        repair_ns: part(tw_part::TW_PART_REPAIR),
-        unheard_ns: part(tw_part::TW_PART_UNHEARD),
         think_alone_ns: x.alone_ns,
         think_cpu_ns: x.cpu_ns,
         think_runqueue_ns: x.runqueue_ns,
+        ..Exchange::default()
+    };
+    for (at, part) in PARTS.into_iter().enumerate() {
+        *row.part_ns_mut(part) = x.ns[at];
     }
+    row
 }
 
 /// The name of a thread; `None` when it is gone, or not in our PID namespace.

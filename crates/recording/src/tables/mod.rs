@@ -19,7 +19,7 @@ pub use health::Health;
 pub use heartbeat::{Gap, Heartbeat};
 pub use host::{Cpu, Interrupt, Resource, TableSize};
 pub use namespace::{Counter, InterfaceAddress, Setting};
-pub use request::{Exchange, Request, RequestTime};
+pub use request::{Exchange, Request, RequestPart, RequestTime};
 pub use socket::{Holder, Listener, PortUse, Socket};
 pub use task::{Cgroup, Epoll, Frame, Process, Sample, Stack, Thread, ThreadSleep, Wait};
 

@@ -145,3 +145,45 @@ table! {
         think_runqueue_ns: u64, Ns;
     }
 }
+
+/// The parts of the time of exchanges, each a column of `request` and of `exchange`.
+macro_rules! parts {
+    ($( $part:ident = $column:ident ),+ $(,)?) => {
+        /// What time of an exchange went with. What each is, its column in `request` says.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum RequestPart { $( #[doc = concat!("`", stringify!($column), "`")] $part, )+ }
+
+        impl RequestPart {
+            /// All of them: they sum to the time of the exchange.
+            pub const ALL: [RequestPart; [$( stringify!($part) ),+].len()] =
+                [$( RequestPart::$part ),+];
+        }
+
+        parts!(@row Request: $( $part = $column ),+);
+        parts!(@row Exchange: $( $part = $column ),+);
+    };
+    (@row $row:ident: $( $part:ident = $column:ident ),+) => {
+        impl $row {
+            /// The column of a part, ns.
+            pub fn part_ns(&self, part: RequestPart) -> u64 {
+                match part { $( RequestPart::$part => self.$column, )+ }
+            }
+
+            /// The column of a part, ns, to change it.
+            pub fn part_ns_mut(&mut self, part: RequestPart) -> &mut u64 {
+                match part { $( RequestPart::$part => &mut self.$column, )+ }
+            }
+        }
+    };
+}
+
+parts! {
+    Accept = accept_ns,
+    Unread = unread_ns,
+    Receive = receive_ns,
+    Think = think_ns,
+    Await = await_ns,
+    Send = send_ns,
+    Repair = repair_ns,
+    Unheard = unheard_ns,
+}
