@@ -14,7 +14,7 @@ use crate::lost::{End, end};
 use crate::place::Place;
 
 /// What the filter asks for, in a recording.
-pub(crate) struct Asked<'a> {
+pub(crate) struct Selection<'a> {
     story: &'a Story,
     filter: &'a Filter,
     /// The ends that are asked for; `None` when all are.
@@ -22,14 +22,14 @@ pub(crate) struct Asked<'a> {
     cgroups: AHashMap<(u32, SocketAddr), u64>,
 }
 
-impl<'a> Asked<'a> {
+impl<'a> Selection<'a> {
     pub(crate) fn of(
         story: &'a Story,
         recording: &Recording,
         filter: &'a Filter,
-    ) -> Result<Asked<'a>, Error> {
+    ) -> Result<Selection<'a>, Error> {
         let asks = filter.asks_for_tasks() || !filter.ports.is_empty() || !filter.addrs.is_empty();
-        Ok(Asked {
+        Ok(Selection {
             story,
             filter,
             ends: asks.then(|| asked_for(story, filter)),

@@ -65,15 +65,15 @@ fn tell(cause: &mut Finding, late: Finding) {
 mod tests {
     use crate::causes::testing::found;
     use crate::id::Id;
-    use synth::{Asked, CLIENT, Dial, Fate, Fixture, Listen, SERVER};
+    use synth::{CLIENT, Dial, Fate, Fixture, Listen, RequestMix, SERVER};
 
     /// A server answers 30 requests late; its thread waits in a call, and a process asks a port where nobody listens.
     fn proxy(waits_in: &'static str, pid: u32) -> Fixture {
         let mut f = Fixture::new();
         f.listen(Listen::default());
-        f.ask(Asked {
+        f.ask(RequestMix {
             slept_in: Some(waits_in),
-            ..Asked::default()
+            ..RequestMix::default()
         });
         for i in 0..60 {
             f.dial(Dial {

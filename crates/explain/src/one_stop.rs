@@ -64,7 +64,7 @@ mod tests {
     use super::*;
     use crate::causes::late_to_accept::six_wait;
     use crate::causes::testing::found;
-    use synth::{Asked, Fixture, Listen};
+    use synth::{Fixture, Listen, RequestMix};
 
     /// 30 requests unread for 4 s, and six connections in the accept queue all the time.
     fn kept_by(state: &'static str) -> Fixture {
@@ -76,10 +76,10 @@ mod tests {
             cpu: 0.0,
             ..Listen::default()
         });
-        f.ask(Asked {
+        f.ask(RequestMix {
             slow: (30, 4_000.0),
             unread_ms: 3_990.0,
-            ..Asked::default()
+            ..RequestMix::default()
         });
         six_wait(&mut f);
         f

@@ -91,9 +91,9 @@ fn narrow(
 ) -> Result<(), Error> {
     let little = judged.little.iter().map(|(f, _)| f);
     holding.extend(judged.findings.iter().chain(little).map(|f| f.cause));
-    let asked = filter_findings::Asked::of(story, recording, &options.filter)?;
-    judged.findings.retain(|f| asked.shows(f));
-    judged.little.retain(|(f, _)| asked.shows(f));
+    let selection = filter_findings::Selection::of(story, recording, &options.filter)?;
+    judged.findings.retain(|f| selection.shows(f));
+    judged.little.retain(|(f, _)| selection.shows(f));
     Ok(())
 }
 

@@ -1,6 +1,5 @@
 #![doc = include_str!("../README.md")]
 
-mod asked;
 mod counters;
 mod dial;
 mod end;
@@ -9,6 +8,7 @@ mod flow;
 mod host;
 mod life;
 mod machine;
+mod request_mix;
 mod reset;
 mod stacks;
 mod tables;
@@ -16,7 +16,6 @@ mod task;
 
 pub mod cases;
 
-pub use asked::Asked;
 pub use counters::Counters;
 pub use dial::{Dial, Fate};
 pub use end::{End, Endpoint, Opening};
@@ -28,6 +27,7 @@ pub use host::{
 };
 pub use life::Life;
 pub use machine::OnCpu;
+pub use request_mix::RequestMix;
 pub use reset::Broken;
 pub use stacks::{StackIds, kernel};
 pub use tables::{Row, Sink, Tables};

@@ -35,7 +35,7 @@ pub fn documented() -> Vec<Documented> {
         of::<sockets::Sampled>("stat"),
         of::<listeners::Listening>("stat"),
         of::<ports::Used>("stat"),
-        of::<requests::Asked>("stat"),
+        of::<requests::Exchanged>("stat"),
         of::<tables::Structure>("stat"),
         of::<checked::Checked>("stat"),
         of::<pressure::Pressed>("stat"),

@@ -22,16 +22,16 @@ const MAX_SERVICES: usize = 1 << 14;
 /// The requests of `MOST` services at most, by where they came to or went, as their rows come. Of more, those
 /// are kept whose exchanges took longest.
 #[derive(Debug, Default)]
-pub struct Asked<const MOST: usize> {
+pub struct ServiceRequests<const MOST: usize> {
     all: BoundedTree<ServiceKey, Sums, MOST>,
 }
 
 /// The requests of every service of a recording.
-pub(crate) type AllRequests = Asked<MAX_SERVICES>;
+pub(crate) type AllRequests = ServiceRequests<MAX_SERVICES>;
 
-impl<const MOST: usize> Asked<MOST> {
-    pub(crate) fn read(recording: &Recording) -> Result<Asked<MOST>, Error> {
-        let mut all = Asked::default();
+impl<const MOST: usize> ServiceRequests<MOST> {
+    pub(crate) fn read(recording: &Recording) -> Result<ServiceRequests<MOST>, Error> {
+        let mut all = ServiceRequests::default();
         for batch in recording.scan::<Request>()? {
             for (at, row) in batch?.rows() {
                 all.add(Some(at), &row);
@@ -99,7 +99,7 @@ impl<const MOST: usize> Asked<MOST> {
     }
 
     /// Adds those of the seconds that follow.
-    pub fn follow<const OTHER: usize>(&mut self, later: &Asked<OTHER>) {
+    pub fn follow<const OTHER: usize>(&mut self, later: &ServiceRequests<OTHER>) {
         for (key, sums) in later.all.iter() {
             self.all.slot(*key, Sums::default).follow(sums);
         }

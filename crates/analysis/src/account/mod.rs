@@ -21,7 +21,7 @@ use recording::SourceName;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use by_service::AllRequests;
-pub use by_service::Asked;
+pub use by_service::ServiceRequests;
 pub use exchange::{Slept, Slow};
 pub use exchanged::{add_requests, exchanged_ns, is_multiplexed};
 pub use exchanges::Exchanges;

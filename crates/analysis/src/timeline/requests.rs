@@ -6,7 +6,7 @@ use recording::tables::Request;
 use recording::{Error, Recording};
 
 use crate::Story;
-use crate::account::{Asked, Requests, ServiceKey};
+use crate::account::{Requests, ServiceKey, ServiceRequests};
 
 /// Parts at most.
 const MOST: u64 = 60;
@@ -32,8 +32,8 @@ pub struct Parts {
 pub fn requests(recording: &Recording, story: &Story) -> Result<Parts, Error> {
     let manifest = &recording.manifest;
     let split = Split::of(manifest.start_ns, manifest.end_ns);
-    let mut all: Vec<Asked<KEPT>> = Vec::new();
-    all.resize_with(split.count, Asked::default);
+    let mut all: Vec<ServiceRequests<KEPT>> = Vec::new();
+    all.resize_with(split.count, ServiceRequests::default);
     for batch in recording.scan::<Request>()? {
         for (at, row) in batch?.rows() {
             all[split.part(row.time_ns)].add(Some(at), &row);

@@ -33,7 +33,10 @@ pub(crate) const CAUSE: Cause = Cause {
 
 /// Whether somebody waited for what did not come.
 fn waited(phase: Phase) -> bool {
-    matches!(phase, Phase::Unanswered | Phase::Asking | Phase::Asked)
+    matches!(
+        phase,
+        Phase::Unanswered | Phase::Asking | Phase::RequestSent
+    )
 }
 
 fn no(asked: &Asked) -> Option<Step> {
@@ -69,7 +72,7 @@ fn when(resets: &PeerResets) -> &'static str {
     let says = [
         (Phase::Unanswered, "before it answers"),
         (Phase::Asking, "before it has the request"),
-        (Phase::Asked, "instead of an answer"),
+        (Phase::RequestSent, "instead of an answer"),
     ];
     // Of as many, the first.
     let most = says
@@ -124,7 +127,7 @@ fn steps(place: &PeerResets) -> [Step; 2] {
         connections = Quantity::of(place.of, "connection"),
         unanswered = Quantity::count(place.of_phase(Phase::Unanswered)),
         asking = Quantity::count(place.of_phase(Phase::Asking)),
-        asked = Quantity::count(place.of_phase(Phase::Asked))
+        asked = Quantity::count(place.of_phase(Phase::RequestSent))
     );
     let sent = place.conns().filter(|c| c.bytes_acked > 1);
     let rows: Vec<RowRef> = sent

@@ -195,7 +195,7 @@ fn judge(slow: &SlowService) -> Finding {
         .placed(slow.place())
         .noted(untold.then_some(UNTOLD))
         .waits_for_others(told.waits_for_others())
-        .if_asked(slow.if_asked.clone(), slow.rule == Rule::Asked)
+        .if_asked(slow.if_asked.clone(), slow.rule == Rule::OnlyIfAsked)
         .since(slow.since())
         .title(told.title())
         .fix([
@@ -327,7 +327,7 @@ impl Told<'_> {
                     format!("{comm} {rest} {each}."),
                 ]
             }
-            Rule::Asked => {
+            Rule::OnlyIfAsked => {
                 let rest = match slow.is_answered() {
                     true => format!("took {each} to answer"),
                     false => format!("has not answered for {each}"),

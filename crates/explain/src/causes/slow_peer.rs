@@ -66,7 +66,7 @@ fn no(asked: &Asked) -> Option<Step> {
 
 fn find(story: &Story) -> Vec<Finding> {
     let services = slow_exchanges::services(story, Account::Client);
-    let told = services.iter().filter(|s| s.rule != Rule::Asked);
+    let told = services.iter().filter(|s| s.rule != Rule::OnlyIfAsked);
     let told: Vec<_> = told
         .map(|s| (s.exchanges.service.0, s.exchanges.service.2))
         .collect();
@@ -82,7 +82,7 @@ fn judge(slow: &SlowService) -> Finding {
     Case::new(slow.story, CAUSE, scope.clone())
         .placed(slow.place())
         .noted(waits.then_some(WAITING))
-        .if_asked(slow.if_asked.clone(), slow.rule == Rule::Asked)
+        .if_asked(slow.if_asked.clone(), slow.rule == Rule::OnlyIfAsked)
         .since(slow.since())
         .title(title(slow, &scope))
         .fix(match slow.may_be_lost() {

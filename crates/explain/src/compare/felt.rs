@@ -22,7 +22,7 @@ pub struct Felt {
     /// Connects without an answer at the end.
     pub pending: u64,
     /// How long requests took, by service.
-    pub requests: Vec<Asked>,
+    pub requests: Vec<RequestTimes>,
     /// SYNs retransmitted per second.
     pub syn_retransmits_per_s: f64,
     /// Segments retransmitted per second.
@@ -51,7 +51,7 @@ impl Held {
 
 /// Requests of one service.
 #[derive(Clone, Debug, Serialize)]
-pub struct Asked {
+pub struct RequestTimes {
     /// Whether it answers here, or is asked from here.
     pub role: Role,
     /// Where it listens.
@@ -91,7 +91,7 @@ impl Felt {
         let requests = explanation.account.iter().filter_map(|service| {
             let requests = service.requests.as_ref()?;
             let response = requests.response?;
-            Some(Asked {
+            Some(RequestTimes {
                 role: service.role,
                 at: service.at.to_string(),
                 count: requests.exchanges,

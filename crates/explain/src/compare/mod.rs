@@ -22,7 +22,7 @@ use crate::options::Options;
 use crate::run::of_story;
 
 pub use cost::CpuCost;
-pub use felt::{Asked, Felt, Held};
+pub use felt::{Felt, Held, RequestTimes};
 pub use functions::Function;
 pub use load::{LoadLoss, Point, Unit};
 pub use modes::{Mode, Split};

@@ -32,7 +32,7 @@ pub(crate) enum Phase {
     /// Before anything was answered.
     Unanswered,
     /// Instead of an answer, on a connection that had had some: a request had arrived.
-    Asked,
+    RequestSent,
     /// While nothing had been said for so long, ns.
     Paused(u64),
     /// After the other end had closed its side, in a pause that had lasted so long by then, ns; the
@@ -150,7 +150,7 @@ fn phase(story: &Story, conn: &Conn, at_ns: u64) -> Phase {
             .map_or(Phase::Midway, Phase::Closed);
     }
     match silent {
-        true if conn.bytes_acked > last.bytes_acked => Phase::Asked,
+        true if conn.bytes_acked > last.bytes_acked => Phase::RequestSent,
         true => paused(last.heard_ns, at_ns).map_or(moving, Phase::Paused),
         false => moving,
     }

@@ -123,7 +123,7 @@ impl<'a> SlowService<'a> {
                 client_of
             },
             story,
-            rule: Rule::Asked,
+            rule: Rule::OnlyIfAsked,
             slow: Vec::new(),
             count: 0,
             lost_ns: 0,
@@ -157,12 +157,12 @@ impl<'a> SlowService<'a> {
             Rule::GivenUp => service.slow.retain(Told::is_given_up),
             Rule::Silent => service.slow.retain(|t| t.x.open && !t.is_given_up()),
             Rule::Kept(_) => {}
-            Rule::Asked => {
+            Rule::OnlyIfAsked => {
                 let slow = |t: &Told| t.took_ns() >= ASKED_NS && mostly_own(&t);
                 service.slow.retain(slow);
             }
         }
-        if matches!(service.rule, Rule::Stalled | Rule::Asked) {
+        if matches!(service.rule, Rule::Stalled | Rule::OnlyIfAsked) {
             service.count_likewise();
         }
         Some(service)
@@ -358,7 +358,7 @@ impl<'a> SlowService<'a> {
             Rule::Silent => {
                 format!("{slow} of {of} were waiting in the end, for {lost} all together.")
             }
-            Rule::Stalled | Rule::Asked => {
+            Rule::Stalled | Rule::OnlyIfAsked => {
                 format!("{slow} of {of} took {each} on average.")
             }
         }

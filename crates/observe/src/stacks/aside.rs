@@ -14,14 +14,14 @@ pub type Answers<Q, A> = Box<dyn FnMut(u32, Q) -> A>;
 /// Asks such a thread.
 pub struct Aside<Q, A> {
     make: fn() -> Answers<Q, A>,
-    thread: Option<Asked<Q, A>>,
+    thread: Option<Channels<Q, A>>,
     /// Processes that a question was about that had no answer: never asked about again.
     shunned: HashSet<u32>,
     patience: Duration,
     give_up: Duration,
 }
 
-struct Asked<Q, A> {
+struct Channels<Q, A> {
     questions: SyncSender<(u32, Q)>,
     answers: Receiver<A>,
     /// A question that waits for its answer: of which process, since when.
@@ -99,7 +99,9 @@ impl<Q: Send + 'static, A: Send + 'static> Aside<Q, A> {
     }
 }
 
-fn start<Q: Send + 'static, A: Send + 'static>(make: fn() -> Answers<Q, A>) -> Option<Asked<Q, A>> {
+fn start<Q: Send + 'static, A: Send + 'static>(
+    make: fn() -> Answers<Q, A>,
+) -> Option<Channels<Q, A>> {
     let (questions, asked) = sync_channel::<(u32, Q)>(1);
     let (answer, answers) = sync_channel(1);
     let thread = thread::Builder::new().name("tcpwhy:symbols".into());
@@ -112,7 +114,7 @@ fn start<Q: Send + 'static, A: Send + 'static>(make: fn() -> Answers<Q, A>) -> O
             }
         }
     });
-    thread.ok().map(|_| Asked {
+    thread.ok().map(|_| Channels {
         questions,
         answers,
         waiting: None,

@@ -15,10 +15,10 @@ use crate::screen::Screen;
 const MAX_ROWS: usize = 1 << 16;
 
 /// The requests of a listener or destination.
-pub(crate) struct Asked(Request);
+pub(crate) struct Exchanged(Request);
 
 columns! {
-    Asked = "request" {
+    Exchanged = "request" {
         text TIME NETNS ROLE AT REQUESTS MEAN ACCEPT UNREAD THINK RUNQUEUE AWAIT RECEIVE SEND REPAIR UNHEARD OPEN
             UNANSWERED NOTES;
         json TIME ROW NETNS TOTAL MEAN;
@@ -62,7 +62,7 @@ columns! {
     NOTES: left("NOTES", 1, &[], Unit::Words) => |l, _| l.note().into();
 }
 
-impl Asked {
+impl Exchanged {
     fn total_ns(&self) -> u64 {
         analysis::account::exchanged_ns(&self.0)
     }
@@ -84,7 +84,7 @@ impl Asked {
 }
 
 /// By the time of its exchanges.
-impl Ranked for Asked {
+impl Ranked for Exchanged {
     fn rank(&self) -> f64 {
         self.total_ns() as f64
     }
@@ -99,7 +99,7 @@ fn key(row: &Request) -> Key {
 
 #[derive(Default)]
 pub(super) struct Requests {
-    now: Largest<Key, Asked, MAX_ROWS>,
+    now: Largest<Key, Exchanged, MAX_ROWS>,
 }
 
 impl Sampler for Requests {
@@ -121,7 +121,7 @@ impl Sampler for Requests {
         if let Row::Request(row) = row {
             match self.now.get_mut(&key(&row)) {
                 Some(asked) => analysis::account::add_requests(&mut asked.0, &row),
-                None => self.now.insert(key(&row), Asked(*row)),
+                None => self.now.insert(key(&row), Exchanged(*row)),
             }
         }
         Ok(())
@@ -136,7 +136,7 @@ impl Sampler for Requests {
         for line in now.values() {
             screen.show(line)?;
         }
-        left_out.show::<Asked>(time_ns, screen)?;
+        left_out.show::<Exchanged>(time_ns, screen)?;
         screen.end_report();
         Ok(())
     }

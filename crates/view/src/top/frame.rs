@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use ahash::AHashMap;
-use analysis::account::{Asked, RoundTrips};
+use analysis::account::{RoundTrips, ServiceRequests};
 use analysis::owners::Place;
 use analysis::{Activity, Microstates, standing};
 use recording::Text;
@@ -111,7 +111,7 @@ pub(super) struct Frame {
     threads: Vec<Thread>,
     pub(super) sleeps: BTreeMap<(u32, u32, Text), (u64, u64)>,
     waits: Vec<Wait>,
-    pub(super) requests: Asked<SERVICES_KEPT>,
+    pub(super) requests: ServiceRequests<SERVICES_KEPT>,
     /// What went through interfaces, by namespace and name.
     pub(super) links: BTreeMap<(u32, Text), Link>,
     pub(super) round_trips: RoundTrips<DESTINATIONS_KEPT>,

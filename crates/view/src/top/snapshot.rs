@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ahash::AHashMap;
-use analysis::account::{self, Asked, Requests, Role, RoundTrips, ServiceKey};
+use analysis::account::{self, Requests, Role, RoundTrips, ServiceKey, ServiceRequests};
 use analysis::owners::Owner;
 use analysis::{Activity, Endpoint, Microstate, standing};
 use recording::tables::Wait;
@@ -167,7 +167,7 @@ impl Timeline {
 
     /// Those first whose exchanges took most time, all together.
     fn requests(&self, window: &[&Frame], waits: &[Wait]) -> Vec<Service> {
-        let mut all = Asked::<SERVICES_KEPT>::default();
+        let mut all = ServiceRequests::<SERVICES_KEPT>::default();
         let mut round_trips = RoundTrips::default();
         for frame in window {
             all.follow(&frame.requests);

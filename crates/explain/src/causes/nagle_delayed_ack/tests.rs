@@ -4,7 +4,7 @@ use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
 use recording::counter;
 use recording::tables::Socket;
-use synth::{Asked, CLIENT, Fixture, Flow, Listen, SERVER, cases};
+use synth::{CLIENT, Fixture, Flow, Listen, RequestMix, SERVER, cases};
 
 const ID: &str = "nagle-delayed-ack";
 
@@ -117,12 +117,12 @@ fn look_alikes_are_not_it() {
 /// Fifty requests of a client, of which the end of some left so late, ms; no sample found anything in flight.
 fn left_late(late: u64, ms: f64) -> Fixture {
     let mut f = Fixture::new();
-    f.ask(Asked {
+    f.ask(RequestMix {
         here: [false, true],
         usual: (50 - late, 0.2),
         slow: (late, ms + 0.2),
         unsent_ms: ms,
-        ..Asked::default()
+        ..RequestMix::default()
     });
     f.flow(Flow {
         from: "10.79.0.2:41000".into(),

@@ -4,7 +4,7 @@ use recording::counter;
 
 use crate::causes::testing::{found, only, ruled_out};
 use crate::{Change, Level};
-use synth::{Asked, Dial, Fixture, Listen, SERVER};
+use synth::{Dial, Fixture, Listen, RequestMix, SERVER};
 
 const ID: &str = "slow-accept";
 
@@ -27,10 +27,10 @@ fn late_at(listen: Listen, slow: (u64, f64), accept_ms: f64) -> Fixture {
         backlog: 4_096,
         ..listen
     });
-    f.ask(Asked {
+    f.ask(RequestMix {
         slow,
         accept_ms,
-        ..Asked::default()
+        ..RequestMix::default()
     });
     f.thread(812, "iperf3", [0.01, 0.0]);
     f
@@ -65,10 +65,10 @@ fn haproxy_sleeps_when_it_has_all_the_connections_that_it_may_have() {
             held_by: vec![(812, 1, comm, "S")],
             ..Listen::default()
         });
-        f.ask(Asked {
+        f.ask(RequestMix {
             slow: (30, 1_200.0),
             accept_ms: 1_190.0,
-            ..Asked::default()
+            ..RequestMix::default()
         });
         only(&f, ID).fix
     };

@@ -6,11 +6,11 @@ use recording::{Filter, Role};
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Explanation, Level, Number, Options, explain, explain_with};
-use synth::{Asked, Fixture, Listen, SERVER, START_NS};
+use synth::{Fixture, Listen, RequestMix, SERVER, START_NS};
 
 const ID: &str = "slow-application";
 
-fn asked(asked: Asked) -> Fixture {
+fn asked(asked: RequestMix) -> Fixture {
     let mut f = Fixture::new();
     f.listen(Listen::default());
     f.ask(asked);
@@ -18,12 +18,12 @@ fn asked(asked: Asked) -> Fixture {
 }
 
 /// Every request takes 2 s.
-fn steady() -> Asked {
-    Asked {
+fn steady() -> RequestMix {
+    RequestMix {
         usual: (0, 0.0),
         slow: (30, 2_000.0),
         slept_in: Some("clock_nanosleep"),
-        ..Asked::default()
+        ..RequestMix::default()
     }
 }
 
@@ -39,16 +39,16 @@ fn about(f: &Fixture, port: u16) -> Explanation {
 
 #[test]
 fn short_stalls_that_most_of_the_time_goes_to_are_told() {
-    let stalls = |n, usual_ms, slow_ms| Asked {
+    let stalls = |n, usual_ms, slow_ms| RequestMix {
         usual: (1_000 - n, usual_ms),
         slow: (n, slow_ms),
-        ..Asked::default()
+        ..RequestMix::default()
     };
     // 30 in 1,000 that take 50 ms are 84 % of the time.
     let f = only(&asked(stalls(30, 0.3, 50.0)), ID);
     assert_eq!((f.impact.affected, f.impact.of), (30, 1_000));
     // A fork for each new connection.
-    let forks = Asked {
+    let forks = RequestMix {
         accept_ms: 45.0,
         ..stalls(30, 0.3, 50.0)
     };
@@ -65,12 +65,12 @@ fn short_stalls_that_most_of_the_time_goes_to_are_told() {
 
 #[test]
 fn requests_that_callers_give_up_are_told() {
-    let given_up = |n, ms, usual| Asked {
+    let given_up = |n, ms, usual| RequestMix {
         usual: (usual, 4.0),
         slow: (n, ms),
         slept_in: Some("clock_nanosleep"),
         given_up: true,
-        ..Asked::default()
+        ..RequestMix::default()
     };
     let f = only(&asked(given_up(30, 500.0, 970)), ID);
     assert_eq!((f.impact.affected, f.impact.of), (30, 1_000));
@@ -83,7 +83,7 @@ fn requests_that_callers_give_up_are_told() {
     // The thread that read each slept on long after that.
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
     assert!(f.fix.contains("sleeps in clock_nanosleep"), "{}", f.fix);
-    let busy = Asked {
+    let busy = RequestMix {
         slept_in: None,
         ..given_up(30, 500.0, 970)
     };
@@ -98,11 +98,11 @@ fn requests_that_callers_give_up_are_told() {
 
 /// From the fifth second on it answers nothing, and so many wait as each second ends.
 fn falls_silent(waiting: [u64; 4]) -> Fixture {
-    let mut f = asked(Asked {
+    let mut f = asked(RequestMix {
         slow: (1, 4_000.0),
         slept_in: None,
         open: true,
-        ..Asked::default()
+        ..RequestMix::default()
     });
     let second = |nth: u64| START_NS + nth * 1_000_000_000;
     let mut later = Vec::new();
@@ -146,17 +146,17 @@ fn a_service_that_answers_nothing_any_more_while_more_is_asked() {
 
 #[test]
 fn few_that_take_much_of_the_time_are_told() {
-    let few = |n, usual_ms| Asked {
+    let few = |n, usual_ms| RequestMix {
         usual: (9_900, usual_ms),
         slow: (n, 1_200.0),
-        ..Asked::default()
+        ..RequestMix::default()
     };
     // 40 in 10,000: half of the time. 9 are an accident.
     let f = only(&asked(few(40, 4.0)), ID);
     assert_eq!((f.impact.affected, f.impact.of), (40, 9_940));
     assert!(found(&asked(few(9, 4.0))).is_empty());
     // 12 in 100,000: half of the time again.
-    let dear = Asked {
+    let dear = RequestMix {
         usual: (99_988, 0.15),
         ..few(12, 0.0)
     };
@@ -167,7 +167,7 @@ fn few_that_take_much_of_the_time_are_told() {
 
 #[test]
 fn some_that_take_much_longer_than_half_of_them() {
-    let f = only(&asked(Asked::default()), ID);
+    let f = only(&asked(RequestMix::default()), ID);
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
     assert!(
         f.title.contains("1.2 s for 3 % of its requests, 4"),
@@ -196,9 +196,9 @@ fn some_that_take_much_longer_than_half_of_them() {
 
 #[test]
 fn the_server_alone_tells_it_too() {
-    let here = Asked {
+    let here = RequestMix {
         here: [true, false],
-        ..Asked::default()
+        ..RequestMix::default()
     };
     let f = only(&asked(here), ID);
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
@@ -206,11 +206,11 @@ fn the_server_alone_tells_it_too() {
 
 /// An event loop's clients wait for 4 s now and then; `open` do so in seconds in which nothing is answered.
 fn silent(waiting: u64, open: &[u64]) -> Fixture {
-    let mut f = asked(Asked {
+    let mut f = asked(RequestMix {
         usual: (9_900, 4.0),
         slow: (waiting, 4_000.0),
         slept_in: None,
-        ..Asked::default()
+        ..RequestMix::default()
     });
     let all = f.requests.iter().find(|r| r.role == Role::Server);
     let all = all.expect("the server was recorded").clone();
@@ -262,11 +262,11 @@ fn what_always_takes_as_long_is_an_answer_and_no_finding() {
 
 #[test]
 fn one_that_is_not_answered_is_told_to_whoever_asked() {
-    let open = Asked {
+    let open = RequestMix {
         usual: (200, 4.0),
         slow: (1, 5_000.0),
         open: true,
-        ..Asked::default()
+        ..RequestMix::default()
     };
     let f = asked(open);
     assert!(found(&f).is_empty(), "merely awaiting an answer is none");
@@ -316,10 +316,10 @@ fn ordinary_spread_is_none() {
         // One in a thousand: a queue has that.
         ((4_999, 4.0), (5, 1_200.0)),
     ] {
-        let f = asked(Asked {
+        let f = asked(RequestMix {
             usual,
             slow,
-            ..Asked::default()
+            ..RequestMix::default()
         });
         assert!(found(&f).is_empty(), "{usual:?} {slow:?}");
     }
@@ -327,9 +327,9 @@ fn ordinary_spread_is_none() {
 
 #[test]
 fn an_event_loop_gives_a_note() {
-    let untold = Asked {
+    let untold = RequestMix {
         slept_in: None,
-        ..Asked::default()
+        ..RequestMix::default()
     };
     let explained = explain(&asked(untold).write().expect("writes")).expect("reads");
     assert!(explained.findings.is_empty(), "{:?}", explained.findings);
@@ -340,12 +340,12 @@ fn an_event_loop_gives_a_note() {
 
 #[test]
 fn threads_that_are_kept_from_working() {
-    let waits = |awake, call| Asked {
+    let waits = |awake, call| RequestMix {
         usual: (0, 0.0),
         slow: (40, 100.0),
         awake,
         slept_in: Some(call),
-        ..Asked::default()
+        ..RequestMix::default()
     };
     let runnable = only(&asked(waits([0.3, 0.7], "read")), ID);
     assert!(
@@ -365,12 +365,12 @@ fn threads_that_are_kept_from_working() {
 /// A thread waits for a future, which another one fulfils once a database has answered it.
 #[test]
 fn what_another_thread_fetched_is_no_lock() {
-    let mut f = asked(Asked {
+    let mut f = asked(RequestMix {
         usual: (0, 0.0),
         slow: (40, 100.0),
         awake: [0.0, 0.0],
         slept_in: Some("futex"),
-        ..Asked::default()
+        ..RequestMix::default()
     });
     let locked = |f: &Fixture| found(f).iter().any(|f| f.title.contains("lock"));
     assert!(locked(&f));
@@ -403,11 +403,11 @@ fn what_another_thread_fetched_is_no_lock() {
 
 #[test]
 fn what_was_not_read_for_seconds() {
-    let late = Asked {
+    let late = RequestMix {
         usual: (200, 4.0),
         slow: (1, 4_000.0),
         unread_ms: 3_900.0,
-        ..Asked::default()
+        ..RequestMix::default()
     };
     let f = only(&asked(late), ID);
     assert!(
@@ -416,7 +416,7 @@ fn what_was_not_read_for_seconds() {
         f.title
     );
     assert_eq!(number(&f, "unread_ms"), &Number::Real(3_900.0));
-    let sooner = Asked {
+    let sooner = RequestMix {
         slow: (1, 2_900.0),
         unread_ms: 2_800.0,
         ..late
@@ -427,11 +427,11 @@ fn what_was_not_read_for_seconds() {
 /// Its thread waits for a CPU for most of the time, behind others: that explains it.
 #[test]
 fn contention_for_the_cpu_explains_it() {
-    let waits = Asked {
+    let waits = RequestMix {
         usual: (0, 0.0),
         slow: (40, 100.0),
         awake: [0.1, 0.9],
-        ..Asked::default()
+        ..RequestMix::default()
     };
     let mut f = asked(waits);
     f.thread(812, "iperf3", [0.1, 0.7]);
@@ -455,7 +455,7 @@ fn contention_for_the_cpu_explains_it() {
 
 #[test]
 fn without_requests_it_cannot_be_told() {
-    let mut f = asked(Asked::default());
+    let mut f = asked(RequestMix::default());
     f.manifest
         .sources
         .retain(|s| s.name != recording::SourceName::Requests);
@@ -474,16 +474,16 @@ fn without_requests_it_cannot_be_told() {
 /// A proxy in an event loop, and the service behind it.
 fn proxy(behind: (u64, f64)) -> Fixture {
     let (times, behind_ms) = behind;
-    let mut f = asked(Asked {
+    let mut f = asked(RequestMix {
         slept_in: None,
         ..steady()
     });
     let mut behind = Fixture::new();
-    behind.ask(Asked {
+    behind.ask(RequestMix {
         here: [false, true],
         usual: (times - 1, behind_ms),
         slow: (1, behind_ms),
-        ..Asked::default()
+        ..RequestMix::default()
     });
     let at = "10.79.0.9".parse::<std::net::IpAddr>().expect("an address");
     f.requests.extend(behind.requests.into_iter().map(|mut r| {

@@ -2,14 +2,14 @@
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Level, Number, explain};
-use synth::{Asked, CLIENT, Fixture, Flow, Listen, START_NS};
+use synth::{CLIENT, Fixture, Flow, Listen, RequestMix, START_NS};
 
 const ID: &str = "slow-peer";
 
 /// The client alone.
-fn asked(asked: Asked) -> Fixture {
+fn asked(asked: RequestMix) -> Fixture {
     let mut f = Fixture::new();
-    f.ask(Asked {
+    f.ask(RequestMix {
         here: [false, true],
         ..asked
     });
@@ -18,7 +18,7 @@ fn asked(asked: Asked) -> Fixture {
 
 #[test]
 fn answers_that_come_a_second_late_now_and_then() {
-    let f = only(&asked(Asked::default()), ID);
+    let f = only(&asked(RequestMix::default()), ID);
     // What the peer did only it can tell.
     assert_eq!(f.confidence.level, Level::Medium, "{:?}", f.confidence);
     assert!(
@@ -39,38 +39,38 @@ fn answers_that_come_a_second_late_now_and_then() {
 #[test]
 fn what_the_network_may_have_lost_is_not_the_peers() {
     // Retransmitted by us: so may the answer have been.
-    let lost = Asked {
+    let lost = RequestMix {
         retransmits: 1,
-        ..Asked::default()
+        ..RequestMix::default()
     };
     assert!(found(&asked(lost)).is_empty());
 }
 
 #[test]
 fn below_a_second_its_answers_may_as_well_have_been_lost() {
-    let late = |retransmits| Asked {
+    let late = |retransmits| RequestMix {
         slow: (30, 420.0),
         retransmits,
-        ..Asked::default()
+        ..RequestMix::default()
     };
     let f = only(&asked(late(0)), ID);
     assert_eq!(f.confidence.level, Level::Low, "{:?}", f.confidence);
     assert!(f.fix.contains("or its answers got lost"), "{}", f.fix);
     // Something of ours was.
     assert!(found(&asked(late(1))).is_empty());
-    let unnoticed = Asked {
+    let unnoticed = RequestMix {
         slow: (30, 150.0),
-        ..Asked::default()
+        ..RequestMix::default()
     };
     assert!(found(&asked(unnoticed)).is_empty());
 }
 
 #[test]
 fn a_peer_that_always_takes_as_long_is_none() {
-    let steady = Asked {
+    let steady = RequestMix {
         usual: (0, 0.0),
         slow: (30, 2_000.0),
-        ..Asked::default()
+        ..RequestMix::default()
     };
     let mut f = asked(steady);
     assert!(found(&f).is_empty());
@@ -96,11 +96,11 @@ fn pops(segments: u32) -> Fixture {
             ..Flow::default()
         });
     }
-    f.ask(Asked {
+    f.ask(RequestMix {
         here: [false, true],
         usual: (400, 1.0),
         slow: (8, 2_000.0),
-        ..Asked::default()
+        ..RequestMix::default()
     });
     f.seen_from(CLIENT);
     for (nth, row) in f.exchanges.iter_mut().enumerate() {
@@ -132,7 +132,7 @@ fn connections_that_do_nothing_but_wait_are_kept_for_it() {
 fn where_the_one_that_answers_is_here_it_is_asked_itself() {
     let mut f = Fixture::new();
     f.listen(Listen::default());
-    f.ask(Asked::default());
+    f.ask(RequestMix::default());
     let explained = explain(&f.write().expect("writes")).expect("reads");
     let causes: Vec<_> = explained.findings.iter().map(|f| f.cause).collect();
     assert_eq!(causes, ["slow-application"]);
@@ -140,11 +140,11 @@ fn where_the_one_that_answers_is_here_it_is_asked_itself() {
 
 #[test]
 fn requests_that_the_client_gives_up() {
-    let given_up = |slow, usual| Asked {
+    let given_up = |slow, usual| RequestMix {
         usual,
         slow,
         given_up: true,
-        ..Asked::default()
+        ..RequestMix::default()
     };
     let f = only(&asked(given_up((30, 2_000.0), (970, 4.0))), ID);
     assert!(

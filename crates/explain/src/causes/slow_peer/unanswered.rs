@@ -20,7 +20,7 @@ const SHARE: f64 = 0.05;
 
 /// The connections that were made to one address while it was recorded, by what came of them.
 #[derive(Default)]
-struct Asked<'a> {
+struct Connections<'a> {
     unanswered: Vec<(End<'a>, u64)>,
     answered: u64,
 }
@@ -37,7 +37,7 @@ fn waited_ns(story: &Story, conn: &Conn) -> Option<u64> {
 
 /// A finding for each address, of those that `known` does not name already.
 pub(super) fn findings(story: &Story, known: &[(u32, Endpoint)]) -> Vec<Finding> {
-    let mut places: BTreeMap<(u32, Endpoint), Asked> = BTreeMap::new();
+    let mut places: BTreeMap<(u32, Endpoint), Connections> = BTreeMap::new();
     let known: AHashSet<(u32, Endpoint)> = known.iter().copied().collect();
     for (conn, id) in story.conns.iter().zip(0..) {
         let elsewhere = conn.peer.is_none() && conn.listener.is_none() && conn.connects();
@@ -58,7 +58,7 @@ pub(super) fn findings(story: &Story, known: &[(u32, Endpoint)]) -> Vec<Finding>
     judged.collect()
 }
 
-fn judge(story: &Story, netns: u32, at: Endpoint, asked: &Asked) -> Option<Finding> {
+fn judge(story: &Story, netns: u32, at: Endpoint, asked: &Connections) -> Option<Finding> {
     let n = asked.unanswered.len() as u64;
     let of = n + asked.answered;
     if n < OFTEN || asked.answered < OFTEN || (n as f64) < SHARE * of as f64 {

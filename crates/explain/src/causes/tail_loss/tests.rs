@@ -4,7 +4,7 @@ use recording::{RetransmitKind, SourceName};
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
-use synth::{Asked, CLIENT, Fixture, Flow, SERVER, cases};
+use synth::{CLIENT, Fixture, Flow, RequestMix, SERVER, cases};
 
 const ID: &str = "tail-loss";
 
@@ -71,10 +71,10 @@ fn answers_lost_on_the_way_back_are_late_though_nothing_is_retransmitted() {
     let asked = |slow| {
         let mut recording = cases::tails();
         recording.seen_from(CLIENT);
-        recording.ask(Asked {
+        recording.ask(RequestMix {
             here: [false, true],
             slow,
-            ..Asked::default()
+            ..RequestMix::default()
         });
         only(&recording, ID)
     };

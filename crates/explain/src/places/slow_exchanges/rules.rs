@@ -52,7 +52,7 @@ pub(crate) enum Rule {
     /// Its threads were kept from working for at least half of their thinking.
     Kept(Keeper),
     /// An exchange took a second or longer: worth telling whoever asked about it, and nobody else.
-    Asked,
+    OnlyIfAsked,
 }
 
 /// How slow exchanges are more than chance gives.

@@ -14,7 +14,7 @@ const ASKS: Task = Task::new(77, "wrk");
 
 /// Requests of which some are slow.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
+pub struct RequestMix {
     /// Namespaces in which they are recorded: of the server, of the client.
     pub here: [bool; 2],
     /// How many take how long, ms.
@@ -39,9 +39,9 @@ pub struct Asked {
     pub retransmits: u32,
 }
 
-impl Default for Asked {
-    fn default() -> Asked {
-        Asked {
+impl Default for RequestMix {
+    fn default() -> RequestMix {
+        RequestMix {
             here: [true, true],
             usual: (970, 4.0),
             slow: (30, 1_200.0),
@@ -59,7 +59,7 @@ impl Default for Asked {
 
 impl Fixture {
     /// Requests over ten connections, of which those that are slow are told one by one.
-    pub fn ask(&mut self, asked: Asked) {
+    pub fn ask(&mut self, asked: RequestMix) {
         let client = |i: u64| format!("10.79.0.2:{}", 40_000 + i);
         for i in 0..CONNECTIONS {
             self.dial(Dial {
@@ -138,7 +138,7 @@ impl Fixture {
     }
 
     /// What all of them come to at one end.
-    fn sums(&mut self, role: &Role, netns: u32, asked: Asked) {
+    fn sums(&mut self, role: &Role, netns: u32, asked: RequestMix) {
         let (addr, port, _) = place("10.79.0.1:5000");
         let mut all = Request {
             time_ns: at_ms(9_000.0),
@@ -214,7 +214,7 @@ impl Fixture {
     }
 }
 
-impl Asked {
+impl RequestMix {
     /// What a slow one waited for.
     fn waited(&self) -> [f64; 3] {
         [self.unread_ms, self.accept_ms, self.unsent_ms]
