@@ -82,5 +82,17 @@ pub enum Ground {
     Requests,
 }
 
+/// What must have been recorded to see connects that connection tracking drops.
+pub(crate) const CONNTRACK_DROPS: &[&[SourceName]] = &[
+    &[SourceName::States],
+    &[SourceName::Drops],
+    &[SourceName::Conntrack],
+];
+/// The same of connects that a queue of a listener has no room for.
+pub(crate) const LISTENER_DROPS: &[&[SourceName]] = &[
+    &[SourceName::Sockets],
+    &[SourceName::Drops, SourceName::Counters],
+];
+
 /// Findings reported per cause; a host with more listeners in trouble has one problem, not many.
 pub(crate) const MOST_PER_CAUSE: usize = 100;

@@ -22,10 +22,7 @@ pub(crate) const CAUSE: Cause = Cause {
     page: include_str!("accept_queue_overflow.md"),
     layer: Layer::Application,
     ground: Ground::Listeners,
-    needs: &[
-        &[SourceName::Sockets],
-        &[SourceName::Drops, SourceName::Counters],
-    ],
+    needs: LISTENER_DROPS,
     seen_from: "10 dropped SYNs or last ACKs; or a queue that is full throughout",
     signature: &[
         "connect takes exactly 1, 2 or 3 s (or 1, 3, 7 s) under load",

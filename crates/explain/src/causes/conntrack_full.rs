@@ -13,11 +13,7 @@ pub(crate) const CAUSE: Cause = Cause {
     page: include_str!("conntrack_full.md"),
     layer: Layer::ThisHost,
     ground: Ground::Host,
-    needs: &[
-        &[SourceName::States],
-        &[SourceName::Drops],
-        &[SourceName::Conntrack],
-    ],
+    needs: CONNTRACK_DROPS,
     seen_from: "10 dropped SYNs while the table is 95 % full",
     signature: &[
         "nf_conntrack: table full, dropping packet",

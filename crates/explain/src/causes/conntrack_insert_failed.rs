@@ -11,11 +11,7 @@ pub(crate) const CAUSE: Cause = Cause {
     page: include_str!("conntrack_insert_failed.md"),
     layer: Layer::ThisHost,
     ground: Ground::Host,
-    needs: &[
-        &[SourceName::States],
-        &[SourceName::Drops],
-        &[SourceName::Conntrack],
-    ],
+    needs: CONNTRACK_DROPS,
     seen_from: "10 dropped SYNs that connection tracking could not insert",
     signature: &[
         "1 s delay of some connects on Kubernetes nodes",

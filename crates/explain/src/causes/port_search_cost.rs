@@ -58,6 +58,8 @@ const LEAST_CONNECTS: usize = 20;
 const LEAST_SAMPLES: u64 = 30;
 /// A search of less, per connect, is not what makes connecting slow, ns.
 const LEAST_COST_NS: f64 = 50_000.0;
+/// The walk is under a lock and not preempted: what it takes is CPU time, but for interrupts.
+const ON_CPU_FACTOR: f64 = 2.0;
 /// The cost of a try differs that much between processors and loads.
 const COST_FACTOR: f64 = 4.0;
 

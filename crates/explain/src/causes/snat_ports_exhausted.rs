@@ -13,11 +13,7 @@ pub(crate) const CAUSE: Cause = Cause {
     page: include_str!("snat_ports_exhausted.md"),
     layer: Layer::ThisHost,
     ground: Ground::Host,
-    needs: &[
-        &[SourceName::States],
-        &[SourceName::Drops],
-        &[SourceName::Conntrack],
-    ],
+    needs: CONNTRACK_DROPS,
     seen_from: "10 dropped SYNs while as many connections to a destination were established as ever",
     signature: &[
         "connects through NAT time out to one destination only",

@@ -18,10 +18,7 @@ pub(crate) const CAUSE: Cause = Cause {
     page: include_str!("syn_queue_overflow.md"),
     layer: Layer::ThisHost,
     ground: Ground::Listeners,
-    needs: &[
-        &[SourceName::Sockets],
-        &[SourceName::Drops, SourceName::Counters],
-    ],
+    needs: LISTENER_DROPS,
     seen_from: "10 dropped SYNs",
     signature: &[
         "SYNs to LISTEN sockets dropped",

@@ -5,7 +5,9 @@ use analysis::profile::samples;
 use analysis::stats::{median, ratio};
 use analysis::words::{count, duration, figure};
 
-use super::{CAUSE, COST_FACTOR, LEAST_CONNECTS, LEAST_COST_NS, LEAST_SAMPLES, within};
+use super::{
+    CAUSE, COST_FACTOR, LEAST_CONNECTS, LEAST_COST_NS, LEAST_SAMPLES, ON_CPU_FACTOR, within,
+};
 use crate::place::SlowCalls;
 use crate::places::port_search::BIND;
 use crate::vocabulary::*;
@@ -15,8 +17,6 @@ use crate::vocabulary::*;
 const OWNER_NS: f64 = 30.0;
 /// Fewer connections than this cost less than a call does anyway.
 const LEAST_OWNERS: u64 = 500;
-/// The walk is under a lock and not preempted: what it takes is CPU time, but for interrupts.
-const ON_CPU_FACTOR: f64 = 2.0;
 /// A refusal at the first connection takes so long, ns (measured on Linux 6.18: 0.4 to 0.7 µs).
 const AT_ONCE_NS: u64 = 1_000;
 

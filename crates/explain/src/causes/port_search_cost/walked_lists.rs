@@ -11,7 +11,7 @@ use analysis::stats::quantile;
 use analysis::words::{count, duration, figure, percent, rounded};
 use recording::TcpState;
 
-use super::{CAUSE, COST_FACTOR, LEAST_SAMPLES, within};
+use super::{CAUSE, COST_FACTOR, LEAST_SAMPLES, ON_CPU_FACTOR, within};
 use crate::place::SlowCalls;
 use crate::vocabulary::*;
 use lists::{Met, Range};
@@ -25,8 +25,6 @@ const EXPIRED: &str = "in_pcblookup_local.expired";
 const LEAST_SEARCH_NS: u64 = 10_000_000;
 /// What an entry of a list costs, ns: 30 when all are in the cache, 100 when none is.
 const ENTRY_NS: f64 = 60.0;
-/// The walk is under a lock and not preempted: what it takes is CPU time, but for interrupts.
-const ON_CPU_FACTOR: f64 = 2.0;
 
 /// One program whose connect() walks lists.
 struct Walker<'a> {
