@@ -8,13 +8,15 @@ use std::sync::{LazyLock, OnceLock};
 
 use ahash::AHashMap;
 use recording::tables::{Call, Counter, Event, Interrupt, Resource, Socket, TableSize, Thread};
-use recording::{Batch, Error, EventKind, Recording, RowRef, SourceName, Table, TcpState};
+use recording::{Error, EventKind, Recording, RowRef, SourceName, Table, TcpState};
 
 use crate::account::{AllRequests, Exchanges, FoldedEnds};
 use crate::connections::{Connections, MAX_CONNECTIONS};
 use crate::cpus::Cpus;
+use crate::index::Index;
 use crate::processes::read_holders;
 use crate::resources::Resources;
+use crate::samples::Samples;
 use crate::slots::Slots;
 use crate::words;
 use crate::{
@@ -98,6 +100,7 @@ pub struct Story {
     sums: AHashMap<u32, Sums>,
     pub(crate) folded_ends: FoldedEnds,
     names: BTreeMap<u32, String>,
+    pub(crate) index: Index,
 }
 
 /// Major and minor of `6.18.44-cloud-amd64`.
@@ -172,6 +175,7 @@ impl Story {
             sums: AHashMap::new(),
             folded_ends: FoldedEnds::default(),
             names: named.map(|n| (n.inode, n.name.clone())).collect(),
+            index: Index::default(),
         };
         story.tables(recording)?;
         let mut connections = Connections::since(manifest.start_ns, connections);
@@ -382,6 +386,7 @@ impl Story {
             sums: _,
             folded_ends: _, // Of connections, which are counted.
             names: _,
+            index: _,
             kernel: _,
         } = self;
         let kept = words::count(MAX_CONNECTIONS as u64);
@@ -573,47 +578,5 @@ impl Story {
     pub fn netns(&self, inode: u32) -> Netns {
         let name = self.names.get(&inode).filter(|n| !n.is_empty()).cloned();
         Netns { inode, name }
-    }
-}
-
-/// The rows of the socket table, one after the other.
-struct Samples<S> {
-    scan: S,
-    rows: std::vec::IntoIter<(RowRef, Socket)>,
-    next: Option<(RowRef, Socket)>,
-}
-
-impl<S: Iterator<Item = Result<Batch<Socket>, Error>>> Samples<S> {
-    fn new(scan: S) -> Result<Samples<S>, Error> {
-        let mut samples = Samples {
-            scan,
-            rows: Vec::new().into_iter(),
-            next: None,
-        };
-        samples.advance()?;
-        Ok(samples)
-    }
-
-    /// The next sample unless it is later than `time_ns`.
-    fn before(&mut self, time_ns: u64) -> Result<Option<(RowRef, Socket)>, Error> {
-        if !matches!(&self.next, Some((_, row)) if row.time_ns <= time_ns) {
-            return Ok(None);
-        }
-        let due = self.next.take();
-        self.advance()?;
-        Ok(due)
-    }
-
-    fn advance(&mut self) -> Result<(), Error> {
-        loop {
-            if let Some(row) = self.rows.next() {
-                self.next = Some(row);
-                return Ok(());
-            }
-            match self.scan.next() {
-                Some(batch) => self.rows = batch?.rows().collect::<Vec<_>>().into_iter(),
-                None => return Ok(()),
-            }
-        }
     }
 }

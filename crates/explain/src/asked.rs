@@ -147,8 +147,8 @@ impl<'a> Asked<'a> {
     pub(crate) fn on_the_way(&self) -> Option<(u64, u64)> {
         let way = |c: &Conn| (c.netns, c.local.addr, c.remote.addr);
         let ways: AHashSet<Way> = self.losses()?.ends.iter().map(|e| way(e.conn)).collect();
-        let there = self.story.conns.iter().filter(|c| ways.contains(&way(c)));
-        let retried = there.clone().filter(|c| c.syn_retries > 0);
+        let there = ways.iter().flat_map(|way| self.story.on_way(*way));
+        let retried = there.clone().filter(|(_, c)| c.syn_retries > 0);
         Some((there.count() as u64, retried.count() as u64))
     }
 

@@ -39,8 +39,13 @@ pub(crate) struct Callers {
 impl Callers {
     /// Of the connections that matter.
     pub(crate) fn of(story: &Story, matters: impl Fn(&Conn) -> bool) -> Callers {
+        Callers::among(story.conns.iter().filter(|c| matters(c)))
+    }
+
+    /// Of these connections.
+    pub(crate) fn among<'a>(conns: impl IntoIterator<Item = &'a Conn>) -> Callers {
         let (mut once, mut again) = (AHashSet::new(), AHashSet::new());
-        for conn in story.conns.iter().filter(|c| c.asks() && matters(c)) {
+        for conn in conns.into_iter().filter(|c| c.asks()) {
             let Some(pid) = conn.pid else { continue };
             let asks = (conn.netns, pid, conn.remote);
             if !once.insert(asks) {

@@ -32,7 +32,7 @@ fn failing(story: &Story, finding: &Finding, pid: u32) -> u64 {
     };
     let count = match &finding.place {
         Some(Place::At(netns, at)) => {
-            let there = story.conns.iter().filter(|c| c.remote == *at);
+            let there = story.to(*at).map(|(_, c)| c);
             let there = there.filter(|c| netns.is_none_or(|n| n == c.netns));
             there.filter(own).count()
         }

@@ -151,19 +151,20 @@ impl Stake {
             claimed.entry(end).or_default();
         }
         let of_end = |conn| claimed.get(&end(conn)).copied();
-        let suffering = story.conns.iter().filter(|c| of_end(c).is_some());
+        let suffering = claimed.keys().flat_map(|(netns, local, remote, start_ns)| {
+            let conns = story.between(*netns, *local, *remote).map(|(_, c)| c);
+            conns.filter(|c| c.start_ns == *start_ns)
+        });
         let services: AHashSet<ServiceKey> =
             suffering.map(|c| account::service(story, c)).collect();
+        let served = || services.iter().flat_map(|s| story.of_service(*s));
         let mut stake = Stake::default();
         let whole_ns = story.end_ns.saturating_sub(story.start_ns);
         let mut outage_ns = 0;
-        let callers = Callers::of(story, |c| services.contains(&account::service(story, c)));
+        let callers = Callers::among(served().map(|(_, c)| c));
         let mut failed: BTreeMap<Caller, (u64, u64, u64)> = BTreeMap::new();
         let mut attempts: AHashMap<Caller, u64> = AHashMap::new();
-        for conn in &story.conns {
-            if !services.contains(&account::service(story, conn)) {
-                continue;
-            }
+        for (_, conn) in served() {
             let spent = account::of_end(story, conn);
             stake.times.1 += 1;
             // No end was awake for longer than there is a recording of.

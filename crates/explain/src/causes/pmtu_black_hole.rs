@@ -7,7 +7,7 @@ use analysis::{Passed, STALL, Stuck};
 use recording::Addr;
 
 use crate::moment::{Began, Since};
-use crate::places::path::{End, Path, on_ways, paths_of, sample_rows, senders};
+use crate::places::path::{End, Path, paths_of, sample_rows, senders};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -85,15 +85,11 @@ fn places(story: &Story) -> Vec<BlackHole<'_>> {
         path
     });
     let mut holes: Vec<BlackHole> = paths.filter_map(BlackHole::of).collect();
-    let conns = on_ways(story, holes.iter().map(|hole| hole.path.way()));
     holes.retain_mut(|hole| {
-        let conns = conns.get(&hole.path.way());
-        let conns = conns.map_or(&[][..], Vec::as_slice);
-        hole.look_at(conns);
+        let conns: Vec<&Conn> = hole.path.conns().collect();
+        hole.look_at(&conns);
         let (mss, since_ns) = (hole.least_mss(), hole.span.0);
-        !hole
-            .path
-            .full_passed_over(conns.iter().copied(), mss, since_ns)
+        !hole.path.full_passed(mss, since_ns)
     });
     holes
 }

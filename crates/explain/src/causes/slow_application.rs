@@ -404,8 +404,9 @@ impl Told<'_> {
     fn connects_meanwhile(&self) -> bool {
         let story = self.slow.story;
         let late = |c: &Conn| c.failed() || c.syn_retries > 0 || c.established_ns.is_none();
-        let own = |c: &&Conn| c.pid.is_some() && c.pid == self.scope.pid && c.connects() && late(c);
-        let own: Vec<&Conn> = story.conns.iter().filter(own).collect();
+        let own = self.scope.pid.into_iter().flat_map(|pid| story.of_pid(pid));
+        let own = own.map(|(_, c)| c).filter(|c| c.connects() && late(c));
+        let own: Vec<&Conn> = own.collect();
         let tried = |t: &&slow_exchanges::Told| {
             let until = |c: &Conn| c.established_ns.or(c.ended_ns).unwrap_or(u64::MAX);
             let mut own = own.iter();

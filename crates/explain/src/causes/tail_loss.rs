@@ -311,9 +311,9 @@ fn late_answers(path: &Path, losses: &Losses, timer_us: f64) -> (u64, u64) {
     let clients = services.into_iter().filter(|s| s.1 == Account::Client);
     let mut all = (0u64, 0u64);
     for service in clients {
-        let others = |c: &Conn| account::service(story, c) == service && !path.has(c);
         let exchanges = story.exchanges_of(service);
-        let exchanges = exchanges.filter(|_| !story.conns.iter().any(others));
+        let only_here = |_: &_| story.of_service(service).all(|(_, c)| path.has(c));
+        let exchanges = exchanges.filter(only_here);
         let usual = exchanges.and_then(|e| e.response());
         let Some((exchanges, usual)) = exchanges.zip(usual) else {
             continue;

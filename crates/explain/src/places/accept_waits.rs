@@ -14,7 +14,7 @@ use crate::moment::{Began, Since};
 use crate::place::Place;
 use crate::places::listener::{ListenerPlace, SHOWN_ROWS, listener_places};
 use crate::places::outage::{self, Outage};
-use crate::places::slow_exchanges::Ends;
+use crate::places::slow_exchanges::end;
 use crate::say::{Quantity, say};
 
 /// A thread that waits for connections runs within a turn of the scheduler, milliseconds; a person notices this,
@@ -42,15 +42,13 @@ pub(crate) struct AcceptWaits<'a> {
 
 /// Of every listener where some did.
 pub(crate) fn all(story: &Story) -> Vec<AcceptWaits<'_>> {
-    let ends = Ends::of(story);
-    let all = listener_places(story).filter_map(|here| AcceptWaits::of(here, its(here), &ends));
+    let all = listener_places(story).filter_map(|here| AcceptWaits::of(here, its(here)));
     all.collect()
 }
 
 /// Of one listener.
 pub(crate) fn at<'a>(here: ListenerPlace<'a>) -> Option<AcceptWaits<'a>> {
-    let waits = || AcceptWaits::of(here, its(here), &Ends::of(here.story));
-    anybody_waited(here).then(waits).flatten()
+    AcceptWaits::of(here, its(here))
 }
 
 /// How long there were requests that waited to be read, on connections that nobody had accepted when they came; ns.
@@ -84,11 +82,7 @@ fn its(here: ListenerPlace<'_>) -> Option<&Exchanges> {
 }
 
 impl<'a> AcceptWaits<'a> {
-    fn of(
-        here: ListenerPlace<'a>,
-        exchanges: Option<&'a Exchanges>,
-        ends: &Ends<'a>,
-    ) -> Option<AcceptWaits<'a>> {
+    fn of(here: ListenerPlace<'a>, exchanges: Option<&'a Exchanges>) -> Option<AcceptWaits<'a>> {
         let story = here.story;
         // What is accepted at once and read late waits as well, but not in the queue.
         if !anybody_waited(here) {
@@ -98,7 +92,7 @@ impl<'a> AcceptWaits<'a> {
         let slowest = exchanges.iter().flat_map(|e| &e.slowest);
         let told: Vec<_> = slowest
             .filter(|(_, x)| waited(x))
-            .map(|(row, x)| (*row, x.clone(), ends.end(x).map(|(id, _)| id)))
+            .map(|(row, x)| (*row, x.clone(), end(story, x).map(|(id, _)| id)))
             .collect();
         let known: AHashSet<ConnId> = told.iter().filter_map(|(.., end)| *end).collect();
         let others = story.all(&here.listener.accepted);

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use ahash::AHashMap;
 use analysis::account::{self, State};
 use analysis::stats::{median, ratio};
 use analysis::{Conn, ConnId, Outcome, Side, Story, Stuck, Transfer, Way};
@@ -111,6 +110,11 @@ impl<'a> Path<'a> {
         self.ends.iter().all(|e| e.conn.peer.is_some())
     }
 
+    /// The connections that go this way.
+    pub(crate) fn conns(&self) -> impl Iterator<Item = &'a Conn> + Clone + use<'a> {
+        self.story.on_way(self.way()).map(|(_, c)| c)
+    }
+
     /// Whether a connection goes this way.
     pub(crate) fn has(&self, conn: &Conn) -> bool {
         (conn.netns, conn.local.addr, conn.remote.addr) == self.way()
@@ -119,21 +123,9 @@ impl<'a> Path<'a> {
     /// Whether full segments of this size passed after a moment: of what was sampled, or of a connection too
     /// short for that.
     pub(crate) fn full_passed(&self, mss: u32, since_ns: u64) -> bool {
-        let conns = self.story.conns.iter().filter(|c| self.has(c));
-        self.full_passed_over(conns, mss, since_ns)
-    }
-
-    /// The same, where the connections that go this way are known.
-    pub(crate) fn full_passed_over<'c>(
-        &self,
-        conns: impl IntoIterator<Item = &'c Conn>,
-        mss: u32,
-        since_ns: u64,
-    ) -> bool {
         let passed = self.story.transfers.passed(self.way());
         let sampled = passed.is_some_and(|p| p.full_since(mss, since_ns));
-        let mut conns = conns.into_iter();
-        sampled || conns.any(|c| sent_full(c, mss, since_ns))
+        sampled || self.conns().any(|c| sent_full(c, mss, since_ns))
     }
 
     /// Segments retransmitted after handshakes as the kernel counted them, against those seen;
@@ -157,21 +149,6 @@ impl<'a> Path<'a> {
         let resource = Some(format!("path {}", self.name()));
         senders(self.story, self.netns, &self.ends, resource)
     }
-}
-
-/// The connections that go each of these ways.
-pub(crate) fn on_ways(story: &Story, ways: impl Iterator<Item = Way>) -> AHashMap<Way, Vec<&Conn>> {
-    let mut all: AHashMap<Way, Vec<&Conn>> = ways.map(|way| (way, Vec::new())).collect();
-    if all.is_empty() {
-        return all;
-    }
-    for conn in &story.conns {
-        let way = (conn.netns, conn.local.addr, conn.remote.addr);
-        if let Some(conns) = all.get_mut(&way) {
-            conns.push(conn);
-        }
-    }
-    all
 }
 
 /// A scope that names the processes of the ends, the one that sent most first.

@@ -163,8 +163,8 @@ impl<'a> Destination<'a> {
     ) -> Option<Destination<'a>> {
         let path = (netns, from, to);
         let (_, ports) = story.ports.all().find(|(p, _)| **p == path)?;
-        let opened = story.conns.iter().filter(|c| c.side == Side::Opened);
-        let connects = opened.filter(|c| (c.netns, c.local.addr, c.remote) == path);
+        let there = story.on_way((netns, from, to.addr)).map(|(_, c)| c);
+        let connects = there.filter(|c| c.side == Side::Opened && c.remote == to);
         Some(Destination::new(story, path, ports, connects.collect()))
     }
 

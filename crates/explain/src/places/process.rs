@@ -31,7 +31,6 @@ pub(crate) fn connections_of<'a>(
     let listeners = story.listeners.all.iter();
     let held = listeners.filter(|l| l.holders.iter().any(|h| pids.contains(&h.pid)));
     let accepted = held.flat_map(|l| story.all(&l.accepted));
-    let conns = (0..).zip(&story.conns);
-    let own = conns.filter(|(_, c)| c.pid.is_some_and(|pid| pids.contains(&pid)));
+    let own = pids.iter().flat_map(|pid| story.of_pid(*pid));
     accepted.chain(own).collect()
 }

@@ -93,8 +93,8 @@ impl<'a> Refusals<'a> {
     /// One place; `None` when nothing was refused there.
     pub(crate) fn at(story: &'a Story, netns: Option<u32>, at: Endpoint) -> Option<Refusals<'a>> {
         let here = |of: u32, to: Endpoint| to == at && netns.is_none_or(|n| n == of);
-        let conns = || story.conns.iter().enumerate();
-        let to_it = || conns().filter(|(_, c)| c.side == Side::Opened && here(c.netns, c.remote));
+        let opened = |c: &Conn| c.side == Side::Opened && here(c.netns, c.remote);
+        let to_it = || story.to(at).filter(|(_, c)| opened(c));
         let groups = story
             .packets
             .all()
@@ -107,7 +107,7 @@ impl<'a> Refusals<'a> {
             groups: groups.filter(|g| here(g.netns, g.local)).collect(),
             ids: to_it()
                 .filter(|(_, c)| is_refused(c))
-                .map(|(id, _)| id as ConnId)
+                .map(|(id, _)| id)
                 .collect(),
             tried: to_it().count() as u64 + forgotten(story, netns, at),
         };

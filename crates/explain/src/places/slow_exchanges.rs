@@ -18,7 +18,7 @@ use crate::say::{Quantity, say};
 
 use rules::PEERS_NS;
 pub(crate) use rules::{Excess, Keeper, Rule};
-pub(crate) use told::{Ends, Told, fetched_from, sleeps, slept};
+pub(crate) use told::{Told, end, fetched_from, sleeps, slept};
 use told::{alone_ns, is_stalled, part, unserved_ns};
 
 /// Whoever asks about an exchange asks about one of this length, ns.
@@ -56,11 +56,10 @@ pub(crate) struct SlowService<'a> {
 /// The services of a role that are slow.
 pub(crate) fn services(story: &Story, role: Role) -> Vec<SlowService<'_>> {
     let all = story.exchanges();
-    let ends = Ends::of(story);
     // Where both ends are here the one that answers knows.
     let answered: AHashSet<u32> = all.iter().filter_map(|e| listener(story, e)).collect();
     let asked = all.iter().filter(|e| e.role() == role);
-    let slow = asked.filter_map(|e| SlowService::of(story, e, &ends));
+    let slow = asked.filter_map(|e| SlowService::of(story, e));
     slow.filter(|s| role == Role::Server || s.listener.is_none_or(|l| !answered.contains(&l)))
         .collect()
 }
@@ -82,14 +81,14 @@ fn listener(story: &Story, exchanges: &Exchanges) -> Option<u32> {
 }
 
 impl<'a> SlowService<'a> {
-    fn of(story: &'a Story, exchanges: &'a Exchanges, ends: &Ends<'a>) -> Option<SlowService<'a>> {
+    fn of(story: &'a Story, exchanges: &'a Exchanges) -> Option<SlowService<'a>> {
         let response = exchanges.response();
         if response.is_none() && exchanges.all.exchanges > 0 {
             return None;
         }
         let is_server = exchanges.role() == Role::Server;
         let slowest = exchanges.slowest.iter().filter(|(_, x)| !x.overlapped);
-        let with_ends: Vec<_> = slowest.map(|(row, x)| (*row, x, ends.end(x))).collect();
+        let with_ends: Vec<_> = slowest.map(|(row, x)| (*row, x, end(story, x))).collect();
         let known = with_ends.iter().filter_map(|(_, _, end)| *end);
         let round_trips = known.filter_map(|(id, conn)| story.round_trip_ns(id, conn));
         let round_trip_ns = round_trips.min();
@@ -130,7 +129,7 @@ impl<'a> SlowService<'a> {
             usual_ns: response.map(|p| (p.p50_s * 1e9) as u64),
             round_trip_ns,
             if_asked: if_asked.collect(),
-            over: ends.of_service(exchanges.service),
+            over: story.of_service(exchanges.service).count() as u64,
             exchanges,
         };
         let asked = long.filter(mostly_own).count() > 0;

@@ -76,15 +76,39 @@ pub(crate) fn places(story: &Story) -> Vec<UnansweredSyns<'_>> {
             clients.push(id as ConnId);
         }
     }
-    let (strays, synacks) = (strays(story), synacks_repeated(story));
-    let half_open = half_open(story);
-    let at_place = |counts: &AHashMap<Endpoint, u64>, at| counts.get(&at).copied().unwrap_or(0);
+    let servers = AtServers::of(story);
+    let places = places.into_iter();
     let places = places
-        .into_iter()
-        .map(|((netns, at), (clients, dropped))| UnansweredSyns {
-            strays: at_place(&strays, at),
-            half_open: at_place(&half_open, at),
-            synacks_repeated: at_place(&synacks, at),
+        .map(|(place, (clients, dropped))| servers.unanswered(story, place, clients, dropped));
+    places.collect()
+}
+
+/// What else happened to SYNs, by the server's end.
+struct AtServers {
+    strays: AHashMap<Endpoint, u64>,
+    half_open: AHashMap<Endpoint, u64>,
+    synacks_repeated: AHashMap<Endpoint, u64>,
+}
+
+impl AtServers {
+    fn of(story: &Story) -> AtServers {
+        AtServers {
+            strays: strays(story),
+            half_open: half_open(story),
+            synacks_repeated: synacks_repeated(story),
+        }
+    }
+
+    /// One place, with these connects to it.
+    fn unanswered<'a>(
+        &self,
+        story: &'a Story,
+        (netns, at): (Option<u32>, Endpoint),
+        clients: Vec<ConnId>,
+        dropped: Vec<&'a Group>,
+    ) -> UnansweredSyns<'a> {
+        let here = |counts: &AHashMap<Endpoint, u64>| counts.get(&at).copied().unwrap_or(0);
+        UnansweredSyns {
             story,
             netns,
             at,
@@ -92,8 +116,11 @@ pub(crate) fn places(story: &Story) -> Vec<UnansweredSyns<'_>> {
             times: ConnectTimes::of_clients(story, &clients, 0),
             clients,
             dropped,
-        });
-    places.collect()
+            strays: here(&self.strays),
+            half_open: here(&self.half_open),
+            synacks_repeated: here(&self.synacks_repeated),
+        }
+    }
 }
 
 /// Whether nothing answered a SYN of it.
@@ -137,23 +164,12 @@ impl<'a> UnansweredSyns<'a> {
     /// One place, whatever happened there.
     pub(crate) fn at(story: &'a Story, netns: Option<u32>, at: Endpoint) -> UnansweredSyns<'a> {
         let here = |of: u32, to: Endpoint| to == at && netns.is_none_or(|n| n == of);
-        let conns = story.conns.iter().enumerate();
+        let conns = story.to(at);
         let clients = conns.filter(|(_, c)| c.connects() && here(c.netns, c.remote));
         let groups = story.packets.all().iter();
         let dropped = groups.filter(|g| g.what == What::SynDropped && here(g.netns, g.local));
-        let clients: Vec<ConnId> = clients.map(|(id, _)| id as ConnId).collect();
-        UnansweredSyns {
-            story,
-            netns,
-            at,
-            listener: None,
-            times: ConnectTimes::of_clients(story, &clients, 0),
-            clients,
-            dropped: dropped.collect(),
-            strays: strays(story).get(&at).copied().unwrap_or(0),
-            half_open: half_open(story).get(&at).copied().unwrap_or(0),
-            synacks_repeated: synacks_repeated(story).get(&at).copied().unwrap_or(0),
-        }
+        let clients: Vec<ConnId> = clients.map(|(id, _)| id).collect();
+        AtServers::of(story).unanswered(story, (netns, at), clients, dropped.collect())
     }
 
     /// The place of a listener, at whichever of its addresses.

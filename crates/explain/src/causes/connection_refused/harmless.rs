@@ -86,12 +86,11 @@ fn was_listening(place: &Refusals) -> bool {
 
 /// Whether a program of this host had a connection to it.
 fn reached(place: &Refusals) -> bool {
-    let mut conns = place.story.conns.iter();
     let callers: AHashSet<u32> = place.clients().map(|c| c.netns).collect();
-    conns.any(|c| {
+    place.story.to(place.at).any(|(_, c)| {
         let stood =
             c.side != Side::Accepted && matches!(c.outcome, Outcome::Open | Outcome::Closed);
-        stood && c.remote == place.at && callers.contains(&c.netns)
+        stood && callers.contains(&c.netns)
     })
 }
 

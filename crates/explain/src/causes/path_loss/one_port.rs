@@ -6,7 +6,7 @@ use analysis::account::service;
 
 use super::{CAUSE, MIN_LOST, evidence, full, goes_by_loss, impact, percent_of_loss};
 use crate::places::losses::Losses;
-use crate::places::path::{End, Path, limited, on_ways, senders};
+use crate::places::path::{End, Path, limited, senders};
 use crate::vocabulary::*;
 
 /// Of what other ports lose, it loses so many times as much: a queue that is full takes from all that send as much about
@@ -35,8 +35,7 @@ impl<'a> OnePort<'a> {
             .iter()
             .filter(|e| port_of(e) == port && goes_by_loss(e));
         let losses = Losses::of(path.story, own.copied().collect());
-        let all = on_ways(path.story, std::iter::once(path.way()));
-        let others = all.values().flatten();
+        let others = path.conns();
         let others = others.filter(|c| service(path.story, c).2.port != port);
         let others = others.fold((0u64, 0u64), |(lost, sent), c| {
             let segments = c.bytes_acked.div_ceil(u64::from(c.mss.max(536)));

@@ -1,9 +1,6 @@
 //! The slow exchanges that are told one by one, and the ends that they went over.
 
-use std::cell::OnceCell;
-
-use ahash::AHashMap;
-use analysis::account::{self, ServiceKey, Slow, State};
+use analysis::account::{self, Slow, State};
 use analysis::{Conn, ConnId, Endpoint, Side, Story, Waited};
 use recording::tables::Exchange;
 use recording::{Addr, RowRef};
@@ -108,52 +105,13 @@ pub(crate) fn slept(
         })
 }
 
-/// The ends of connections by their addresses, in order of time.
-pub(crate) struct Ends<'a> {
-    story: &'a Story,
-    by_place: AHashMap<(u32, Endpoint, Endpoint), Vec<ConnId>>,
-    by_service: OnceCell<AHashMap<ServiceKey, u64>>,
-}
-
-impl<'a> Ends<'a> {
-    pub(crate) fn of(story: &'a Story) -> Ends<'a> {
-        let mut by_place: AHashMap<_, Vec<ConnId>> = AHashMap::new();
-        for (conn, id) in story.conns.iter().zip(0..) {
-            let place = (conn.netns, conn.local, conn.remote);
-            by_place.entry(place).or_default().push(id);
-        }
-        Ends {
-            story,
-            by_place,
-            by_service: OnceCell::new(),
-        }
-    }
-
-    /// How many connections a service has.
-    pub(super) fn of_service(&self, service: ServiceKey) -> u64 {
-        let by_service = self.by_service.get_or_init(|| {
-            let mut by_service = AHashMap::new();
-            for conn in &self.story.conns {
-                *by_service
-                    .entry(account::service(self.story, conn))
-                    .or_default() += 1;
-            }
-            by_service
-        });
-        by_service.get(&service).copied().unwrap_or(0)
-    }
-
-    /// The end that an exchange went over.
-    pub(crate) fn end(&self, x: &Exchange) -> Option<(ConnId, &'a Conn)> {
-        let local = Endpoint::new(x.local_addr, x.local_port);
-        let remote = Endpoint::new(x.remote_addr, x.remote_port);
-        let ids = self.by_place.get(&(x.netns, local, remote))?;
-        let conns = ids
-            .iter()
-            .filter_map(|id| Some((*id, self.story.conn(*id)?)));
-        let began = conns.filter(|(_, c)| c.side == Side::Older || c.start_ns <= x.time_ns);
-        began.max_by_key(|(_, c)| c.start_ns)
-    }
+/// The end that an exchange went over.
+pub(crate) fn end<'a>(story: &'a Story, x: &Exchange) -> Option<(ConnId, &'a Conn)> {
+    let local = Endpoint::new(x.local_addr, x.local_port);
+    let remote = Endpoint::new(x.remote_addr, x.remote_port);
+    let conns = story.between(x.netns, local, remote);
+    let began = conns.filter(|(_, c)| c.side == Side::Older || c.start_ns <= x.time_ns);
+    began.max_by_key(|(_, c)| c.start_ns)
 }
 
 /// The state of the account in which most of a server's exchange was.
