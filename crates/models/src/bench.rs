@@ -5,7 +5,14 @@ use std::marker::PhantomData;
 use crate::check::Spread;
 use crate::parallel::parallel;
 use crate::simulation::Simulation;
-use crate::{Error, Parameters};
+use crate::{CheckRow, Error, Parameters};
+
+/// A simulation that is checked against what is known of it.
+pub(crate) trait Checked: Simulation {
+    /// Every figure that the model is checked by. The values are those of its presets, then the
+    /// bench's changes.
+    fn check(bench: &Bench<Self>) -> Result<Vec<CheckRow>, Error>;
+}
 
 /// Where runs are made.
 pub(crate) struct Bench<'a, P> {

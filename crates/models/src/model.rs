@@ -5,6 +5,7 @@ use std::path::Path;
 use recording::Manifest;
 use synth::Tables;
 
+use crate::bench::{Bench, Checked};
 use crate::clock::START_NS;
 use crate::{CheckRow, Error, MODELS, Parameter, Parameters, Report, Values};
 
@@ -37,6 +38,25 @@ pub fn find(name: &str) -> Result<&'static Model, Error> {
 }
 
 impl Model {
+    /// The model that a simulation is.
+    pub(crate) const fn of<S: Checked>() -> Model {
+        Model {
+            name: S::NAME,
+            title: S::TITLE,
+            parameters: S::ALL,
+            presets: S::PRESETS,
+            run: |values, seed| {
+                let all = S::of(values)?;
+                Ok(all.report(&all.simulate(seed)))
+            },
+            record: |values, seed, tables| {
+                let all = S::of(values)?;
+                Ok(all.report(&all.record(seed, tables)))
+            },
+            check: |parameters, changes, seeds| S::check(&Bench::new(parameters, changes, seeds)),
+        }
+    }
+
     /// Its parameters.
     pub fn parameters(&self) -> Result<Parameters, Error> {
         Parameters::read(self.name, self.parameters, self.presets)
@@ -67,3 +87,54 @@ impl Model {
         done
     }
 }
+
+/// The model of a directory: its name, and what it is in one line. The directory has `Params`, a
+/// `Recorder` of them that writes to tables, `sim::simulate`, `outcome::report` and `cases::check`. A
+/// recorder that draws random numbers of its own is made by the function that comes last.
+macro_rules! model {
+    ($name:literal, $title:literal) => {
+        $crate::model::model! { $name, $title, |p, _, tables| Recorder::new(p, tables) }
+    };
+    ($name:literal, $title:literal, $recorder:expr) => {
+        /// The model.
+        pub(crate) const MODEL: $crate::Model = $crate::Model::of::<Params>();
+
+        impl $crate::simulation::Simulation for Params {
+            const NAME: &'static str = $name;
+            const TITLE: &'static str = $title;
+            const PRESETS: &'static str = include_str!("presets.toml");
+
+            type Outcome = outcome::Outcome;
+
+            fn together(&self) -> Result<(), $crate::Error> {
+                Params::together(self)
+            }
+
+            fn simulate(&self, seed: u64) -> Self::Outcome {
+                sim::simulate(self, seed, &mut ())
+            }
+
+            fn record(&self, seed: u64, tables: &mut synth::Tables) -> Self::Outcome {
+                type New = for<'a> fn(&'a Params, u64, &'a mut synth::Tables) -> Recorder<'a>;
+                let new: New = $recorder;
+                let mut recorder = new(self, seed, tables);
+                let outcome = sim::simulate(self, seed, &mut recorder);
+                recorder.finish();
+                outcome
+            }
+
+            fn report(&self, outcome: &Self::Outcome) -> $crate::Report {
+                outcome::report(self, outcome)
+            }
+        }
+
+        impl $crate::bench::Checked for Params {
+            fn check(
+                bench: &$crate::bench::Bench<Params>,
+            ) -> Result<Vec<$crate::CheckRow>, $crate::Error> {
+                cases::check(bench)
+            }
+        }
+    };
+}
+pub(crate) use model;

@@ -2,9 +2,8 @@
 
 use synth::Tables;
 
-use crate::bench::Bench;
 use crate::parameters::Declared;
-use crate::{CheckRow, Error, Model, Report, Values};
+use crate::{Error, Report, Values};
 
 /// A model's parameters in types of its own, and the simulation of them.
 pub(crate) trait Simulation: Declared + Sync {
@@ -30,35 +29,10 @@ pub(crate) trait Simulation: Declared + Sync {
     /// What there is to say of it.
     fn report(&self, outcome: &Self::Outcome) -> Report;
 
-    /// Every figure that the model is checked by. The values are those of its presets, then the
-    /// bench's changes.
-    fn check(bench: &Bench<Self>) -> Result<Vec<CheckRow>, Error>;
-
     /// The simulation of these values.
     fn of(values: &Values) -> Result<Self, Error> {
         let all = Self::read(values)?;
         all.together()?;
         Ok(all)
-    }
-}
-
-impl Model {
-    /// The model that a simulation is.
-    pub(crate) const fn of<S: Simulation>() -> Model {
-        Model {
-            name: S::NAME,
-            title: S::TITLE,
-            parameters: S::ALL,
-            presets: S::PRESETS,
-            run: |values, seed| {
-                let all = S::of(values)?;
-                Ok(all.report(&all.simulate(seed)))
-            },
-            record: |values, seed, tables| {
-                let all = S::of(values)?;
-                Ok(all.report(&all.record(seed, tables)))
-            },
-            check: |parameters, changes, seeds| S::check(&Bench::new(parameters, changes, seeds)),
-        }
     }
 }

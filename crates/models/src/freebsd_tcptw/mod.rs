@@ -8,6 +8,7 @@
 
 mod cases;
 mod closed_form;
+mod host;
 mod observer;
 mod outcome;
 mod params;
@@ -20,46 +21,11 @@ mod sim;
 #[cfg(test)]
 mod tests;
 
-use synth::Tables;
-
-use crate::bench::Bench;
-use crate::simulation::Simulation;
-use crate::{CheckRow, Error, Model, Report};
-use outcome::Outcome;
+use crate::model::model;
 use params::Params;
 use record::Recorder;
 
-/// The model.
-pub(crate) const MODEL: Model = Model::of::<Params>();
-
-impl Simulation for Params {
-    const NAME: &'static str = "freebsd-tcptw";
-    const TITLE: &'static str =
-        "FreeBSD 6 purges TIME_WAITs while connect() looks for a port: in_pcb (E)";
-    const PRESETS: &'static str = include_str!("presets.toml");
-
-    type Outcome = Outcome;
-
-    fn together(&self) -> Result<(), Error> {
-        Params::together(self)
-    }
-
-    fn simulate(&self, seed: u64) -> Outcome {
-        sim::simulate(self, seed, &mut ())
-    }
-
-    fn record(&self, seed: u64, tables: &mut Tables) -> Outcome {
-        let mut recorder = Recorder::new(self, tables);
-        let outcome = sim::simulate(self, seed, &mut recorder);
-        recorder.finish();
-        outcome
-    }
-
-    fn report(&self, outcome: &Outcome) -> Report {
-        outcome::report(self, outcome)
-    }
-
-    fn check(bench: &Bench<Params>) -> Result<Vec<CheckRow>, Error> {
-        cases::check(bench)
-    }
+model! {
+    "freebsd-tcptw",
+    "FreeBSD 6 purges TIME_WAITs while connect() looks for a port: in_pcb (E)"
 }

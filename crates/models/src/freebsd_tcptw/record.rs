@@ -1,27 +1,17 @@
 //! What a recorder on the simulated host would have written: connections, calls, waits, samples.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
 
 use recording::tables::{Call as CallRow, Socket, Wait};
-use recording::{Addr, CallKind, TcpState, Waker};
-use synth::{Counters, End, Endpoint, HOST, LEAST_NS, Life, PERIOD_NS, Sink, Tables, Task};
+use recording::{CallKind, TcpState, Waker};
+use synth::{Counters, HOST, LEAST_NS, Life, PERIOD_NS, Sink, Tables};
 
+use super::host::{cpu, describe, end, here, task};
 use super::observer::{Call, Conn, Observer};
 use super::outcome::Second;
 use super::params::{Params, S};
 use super::pcbs::{List, Pcb, State};
 use crate::clock::{SEGMENT_NS, START_NS};
-
-/// The processes that connect, from this one on.
-const WORKER_PID: u32 = 1_000;
-/// Where they connect to: so many hosts, and their port.
-pub(super) const BACKENDS: u64 = 4;
-pub(super) const BACKEND_PORT: u16 = 8_080;
-/// Sockets up to this one are listeners; those of connections follow.
-const LISTENERS: u64 = 100;
-/// CPUs of the host; nothing depends on it.
-pub(super) const CPUS: u32 = 2;
 
 /// Watches the simulation and writes rows.
 pub(super) struct Recorder<'a> {
@@ -49,50 +39,9 @@ pub(super) struct Worker {
     pub(super) sleeps: u64,
 }
 
-/// The process of a worker.
-pub(super) fn task(worker: u32) -> Task<'static> {
-    Task::new(WORKER_PID + worker, "proxy")
-}
-
-fn cpu(worker: u32) -> u32 {
-    worker % CPUS
-}
-
-pub(super) fn listener(nth: u16) -> u64 {
-    1 + u64::from(nth)
-}
-
-pub(super) fn here() -> Addr {
-    Addr::from(Ipv4Addr::new(198, 18, 0, 1))
-}
-
-pub(super) fn backend(nth: u64) -> Addr {
-    Addr::from(Ipv4Addr::new(198, 18, 1, nth as u8 + 1))
-}
-
-/// The other side: clients are as many as it takes that no two connections have the same ends.
-fn there(conn: Conn) -> Endpoint {
-    if conn.outbound {
-        return (backend(conn.id % BACKENDS), BACKEND_PORT);
-    }
-    let (host, port) = (conn.id / 64_000, conn.id % 64_000);
-    let client = Ipv4Addr::new(198, 19, (host >> 8) as u8, host as u8);
-    (Addr::from(client), 1_024 + port as u16)
-}
-
-fn end(conn: Conn) -> End {
-    End {
-        netns: HOST,
-        sock: LISTENERS + conn.id,
-        family: 4,
-        local: (here(), conn.local_port),
-        remote: there(conn),
-    }
-}
-
 impl<'a> Recorder<'a> {
     pub(super) fn new(p: &'a Params, tables: &'a mut Tables) -> Recorder<'a> {
-        let search = super::samples::describe(p, tables);
+        let search = describe(p, tables);
         Recorder {
             p,
             tables,

@@ -1,108 +1,19 @@
 //! What a recorder would have measured: once at the start, then every second.
 
 use recording::tables::{PortUse, TableSize, Thread};
-use recording::{Addr, SourceName, counter};
-use synth::{
-    HOST, LEAST_PORTS, Listening, Sink, StackIds, Tables, Task, kernel, settings, table_size,
-};
+use recording::{Addr, counter};
+use synth::{HOST, LEAST_PORTS, Listening, Sink, table_size};
 
+use super::host::{BACKEND_PORT, BACKENDS, INODE, backend, here, listener, task};
 use super::outcome::Second;
-use super::params::{Params, S, SERVICES};
+use super::params::{S, SERVICES};
 use super::pcbs::{List, State};
-use super::record::{BACKEND_PORT, BACKENDS, CPUS, Recorder, backend, here, listener, task};
-use crate::clock::START_NS;
+use super::record::Recorder;
 
 /// kern.ipc.somaxconn. The services accept at once.
 const BACKLOG: u32 = 128;
-/// The files of the listening sockets, from this one on, and the process that has them.
-const INODE: u64 = 5_000;
-const SERVER: Task = Task::new(900, "server");
 /// Ports in use are counted every so many seconds, as live.
 const PORTS_EVERY_S: u64 = 5;
-
-/// How connect() comes to the search, the innermost function first (FreeBSD 6).
-const SEARCH: &[&str] = &[
-    "in_pcblookup_local",
-    "in_pcbbind_setup",
-    "in_pcbbind",
-    "tcp_connect",
-    "tcp_usr_connect",
-    "soconnect",
-    "kern_connect",
-    "connect",
-    "syscall",
-];
-
-/// What is computed, by the names of the recorder's sources.
-const COMPUTED: &[(SourceName, &str)] = &[
-    (SourceName::States, "changes of state of this host's ends"),
-    (
-        SourceName::Retransmits,
-        "none: only SYNs of others are lost",
-    ),
-    (
-        SourceName::ResetsSent,
-        "none: all connections are closed in order",
-    ),
-    (
-        SourceName::ResetsReceived,
-        "none: all connections are closed in order",
-    ),
-    (
-        SourceName::Sockets,
-        "listeners; every connection, at the start",
-    ),
-    (SourceName::Holders, "who holds the listeners"),
-    (
-        SourceName::Counters,
-        "TCP counters that the mechanism moves, and those that the author of the case added to \
-         in_pcblookup_local()",
-    ),
-    (SourceName::Settings, "the tunings"),
-    (
-        SourceName::Tables,
-        "TIME_WAIT, and the lists of connections by local port",
-    ),
-    (
-        SourceName::Ports,
-        "local ports in use towards each destination",
-    ),
-    (
-        SourceName::Calls,
-        "connect() calls of 10 ms and more, or without a port",
-    ),
-    (
-        SourceName::Waits,
-        "waits of 10 ms and more for the lock, in connect()",
-    ),
-    (SourceName::Threads, "the processes that connect"),
-    (
-        SourceName::Profile,
-        "the searches: nothing else costs CPU time here",
-    ),
-    (SourceName::ProfileSymbols, "the functions of a search"),
-];
-
-/// What is known before anything happens; the stack of a search.
-pub(super) fn describe(p: &Params, tables: &mut Tables) -> u64 {
-    let host = (HOST, "host".to_string());
-    tables.describe(("FreeBSD 6", CPUS), [host], COMPUTED);
-    let all = [
-        ("net.inet.ip.portrange.first", p.first.into()),
-        ("net.inet.ip.portrange.last", p.last.into()),
-        ("net.inet.ip.portrange.randomized", p.randomized),
-        ("net.inet.ip.portrange.randomcps", p.randomcps),
-        ("net.inet.ip.portrange.randomtime", p.randomtime),
-        ("net.inet.tcp.msl", p.msl),
-        ("net.inet.ip.intr_queue_maxlen", p.intr_queue_maxlen),
-    ];
-    tables.extend(settings(START_NS, HOST, all));
-    for nth in 0..SERVICES {
-        tables.add(SERVER.holds(START_NS, INODE + u64::from(nth), 3 + u32::from(nth)));
-    }
-    let search = SEARCH.iter().map(|function| kernel(function, 0));
-    StackIds::default().add(START_NS, search, tables)
-}
 
 impl Recorder<'_> {
     /// Measures everything.

@@ -10,8 +10,7 @@ use super::outcome::{Outcome, Second};
 use super::params::{Params, SERVICES};
 use super::pcbs::{List, State};
 use super::sim::simulate;
-use crate::testing::Audit;
-use crate::testing::Set;
+use crate::testing::{Audit, Set, follows_from_the_seed, is_unchanged_by_watching};
 
 /// Watches and complains.
 #[derive(Default)]
@@ -181,9 +180,9 @@ proptest! {
             format!("net.inet.tcp.msl={msl}"),
             format!("reply_bytes={reply_bytes}"),
         ];
-        let p = Params::with(&set.each_ref().map(String::as_str));
+        let p = Params::with_drawn(&set);
         let (a, o) = audit(&p, seed);
-        prop_assert!(a.audit.wrong.is_empty(), "{}", a.audit);
+        prop_assert!(a.audit.is_sound(), "{}", a.audit);
         let sum = |of: fn(&Second) -> u64| o.seconds.iter().map(of).sum::<u64>();
         prop_assert_eq!(sum(|s| s.accepts), a.accepted);
         prop_assert_eq!((sum(|s| s.connects), sum(|s| s.failed)), (a.made, a.failed));
@@ -203,16 +202,14 @@ proptest! {
 
 #[test]
 fn the_same_seed_gives_the_same_run_and_another_another() {
-    let p = Params::with(&["duration=20", "lead_in=100"]);
-    let run = |seed| simulate(&p, seed, &mut ());
-    assert_eq!(run(7), run(7));
-    assert_ne!(run(7), run(8));
+    follows_from_the_seed::<Params>(&["duration=20", "lead_in=100"]);
 }
 
 #[test]
 fn watching_changes_nothing() {
-    let p = Params::with(&["duration=10", "lead_in=60", "load=0.3"]);
-    assert_eq!(audit(&p, 3).1, simulate(&p, 3, &mut ()));
+    is_unchanged_by_watching::<Params>(&["duration=10", "lead_in=60", "load=0.3"], |p, seed| {
+        audit(p, seed).1
+    });
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod growth;
 mod observer;
 mod outcome;
 mod params;
+mod path;
 mod profile;
 mod record;
 mod sim;
@@ -19,46 +20,12 @@ mod sim;
 #[cfg(test)]
 mod tests;
 
-use synth::Tables;
-
-use crate::bench::Bench;
-use crate::simulation::Simulation;
-use crate::{CheckRow, Error, Model, Report};
-use outcome::Outcome;
+use crate::model::model;
 use params::Params;
 use record::Recorder;
 
-/// The model.
-pub(crate) const MODEL: Model = Model::of::<Params>();
-
-impl Simulation for Params {
-    const NAME: &'static str = "illumos-dce";
-    const TITLE: &'static str =
-        "illumos' cache of destinations grows for weeks: the load balancer (B)";
-    const PRESETS: &'static str = include_str!("presets.toml");
-
-    type Outcome = Outcome;
-
-    fn together(&self) -> Result<(), Error> {
-        Params::together(self)
-    }
-
-    fn simulate(&self, seed: u64) -> Outcome {
-        sim::simulate(self, seed, &mut ())
-    }
-
-    fn record(&self, seed: u64, tables: &mut Tables) -> Outcome {
-        let mut recorder = Recorder::new(self, seed, tables);
-        let outcome = sim::simulate(self, seed, &mut recorder);
-        recorder.finish();
-        outcome
-    }
-
-    fn report(&self, outcome: &Outcome) -> Report {
-        outcome::report(self, outcome)
-    }
-
-    fn check(bench: &Bench<Params>) -> Result<Vec<CheckRow>, Error> {
-        cases::check(bench)
-    }
+model! {
+    "illumos-dce",
+    "illumos' cache of destinations grows for weeks: the load balancer (B)",
+    |p, seed, tables| Recorder::new(p, seed, tables)
 }

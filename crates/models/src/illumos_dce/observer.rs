@@ -3,7 +3,7 @@
 use super::cache::Cache;
 use super::growth::Day;
 use super::outcome::Second;
-use super::sim::Path;
+use super::path::Path;
 
 /// What is told while it happens, in order of time, virtual ns since it is looked at.
 pub(super) trait Observer {

@@ -9,7 +9,7 @@ use synth::{Sink, StackIds, Tables, Task};
 
 use super::cache::Cache;
 use super::params::{Params, S};
-use super::sim::Path;
+use super::path::Path;
 
 /// A function, its module, and how far into it the next one is called, as in the article's stacks.
 type Call = (&'static str, &'static str, u64);

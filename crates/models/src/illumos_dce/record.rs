@@ -9,8 +9,8 @@ use super::growth::Day;
 use super::observer::Observer;
 use super::outcome::Second;
 use super::params::{DAY_S, Params, S};
+use super::path::Path;
 use super::profile::{Profiler, USER_SHARE};
-use super::sim::Path;
 use crate::clock::{SEGMENT_NS, START_NS};
 
 /// What is computed, by the names of the recorder's sources.

@@ -14,25 +14,9 @@ use super::growth::grow;
 use super::observer::Observer;
 use super::outcome::{Outcome, Second, Totals};
 use super::params::{Params, S};
+use super::path::Path;
 use crate::draws::gap_ns;
 use crate::engine::Queue;
-
-/// From where a lookup is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Path {
-    /// connect(), in a thread of the application.
-    Connect,
-    /// A connection is accepted, in a worker thread of the kernel.
-    Worker,
-    /// A connection is accepted, in the interrupt that brings its packet.
-    Interrupt,
-}
-
-impl Path {
-    pub(super) fn in_thread(self) -> bool {
-        self != Path::Interrupt
-    }
-}
 
 /// One lookup.
 #[derive(Clone, Copy, Debug)]

@@ -7,9 +7,9 @@ use super::growth::Day;
 use super::observer::Observer;
 use super::outcome::{Outcome, Second};
 use super::params::{Params, S};
-use super::sim::{Path, simulate};
-use crate::testing::Audit;
-use crate::testing::Set;
+use super::path::Path;
+use super::sim::simulate;
+use crate::testing::{Audit, Set, follows_from_the_seed, is_unchanged_by_watching};
 
 /// Watches and complains.
 #[derive(Default)]
@@ -64,7 +64,7 @@ impl Observer for Auditor {
 fn audited(p: &Params, seed: u64) -> (Auditor, Outcome) {
     let mut auditor = Auditor::default();
     let outcome = simulate(p, seed, &mut auditor);
-    assert!(auditor.audit.wrong.is_empty(), "{}", auditor.audit);
+    assert!(auditor.audit.is_sound(), "{}", auditor.audit);
     (auditor, outcome)
 }
 
@@ -103,7 +103,7 @@ proptest! {
             format!("ip_dce_reclaim_interval={interval}"),
             format!("lotsfree_raised={raised}"),
         ];
-        let p = Params::with(&set.iter().map(String::as_str).collect::<Vec<_>>());
+        let p = Params::with_drawn(&set);
         let (auditor, outcome) = audited(&p, seed);
         // What has begun is at most one lookup per CPU ahead of what has ended.
         prop_assert!(auditor.walks >= auditor.lookups);
@@ -117,16 +117,12 @@ proptest! {
 
 #[test]
 fn the_same_seed_gives_the_same_run_and_another_another() {
-    let p = Params::with(&["uptime=3", "duration=3"]);
-    let run = |seed| simulate(&p, seed, &mut ());
-    assert_eq!(run(4), run(4));
-    assert_ne!(run(4).totals, run(5).totals);
+    follows_from_the_seed::<Params>(&["uptime=3", "duration=3"]);
 }
 
 #[test]
 fn watching_changes_nothing() {
-    let p = Params::with(&["duration=5"]);
-    assert_eq!(simulate(&p, 9, &mut ()), audited(&p, 9).1);
+    is_unchanged_by_watching::<Params>(&["duration=5"], |p, seed| audited(p, seed).1);
 }
 
 #[test]

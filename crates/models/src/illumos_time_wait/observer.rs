@@ -1,7 +1,7 @@
 //! Where the simulation can be watched from; watching changes nothing.
 
+use super::conn::Conn;
 use super::outcome::Second;
-use super::sim::Conn;
 
 /// What is told while it happens, in order of time. The times are those at which the client's part
 /// happens, virtual ns.

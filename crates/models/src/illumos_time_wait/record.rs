@@ -7,10 +7,11 @@ use recording::tables::{Event, Wait};
 use recording::{Addr, EventKind, RetransmitKind, TcpState, Waker};
 use synth::{ACK, Counters, End, HOST, LEAST_NS, Life, RST_ACK, SYN, Sink, Tables, Task};
 
+use super::conn::Conn;
 use super::observer::Observer;
 use super::outcome::Second;
 use super::params::Params;
-use super::sim::{Conn, RESPONSE_BYTES};
+use super::sim::RESPONSE_BYTES;
 use crate::clock::{SEGMENT_NS, START_NS};
 
 /// The namespace of the server's host.

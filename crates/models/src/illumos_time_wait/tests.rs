@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 
+use super::conn::Conn;
 use super::observer::Observer;
 use super::outcome::{Outcome, Second};
 use super::params::Params;
-use super::sim::{Conn, simulate};
-use crate::testing::Audit;
-use crate::testing::Set;
+use super::sim::simulate;
+use crate::testing::{Audit, Set, follows_from_the_seed, is_unchanged_by_watching};
 
 /// Watches and complains.
 #[derive(Default)]
@@ -111,9 +111,9 @@ proptest! {
             format!("path_delay={delay}"),
             format!("tcp_smallest_anon_port={smallest}"),
         ];
-        let p = Params::with(&set.each_ref().map(String::as_str));
+        let p = Params::with_drawn(&set);
         let (a, o) = audit(&p, seed);
-        prop_assert!(a.audit.wrong.is_empty(), "{}", a.audit);
+        prop_assert!(a.audit.is_sound(), "{}", a.audit);
         // Every connection is established, or failed, or still connecting.
         let connecting = o.seconds.last().unwrap().connecting;
         prop_assert_eq!(a.opened, a.established + a.rejected + connecting);
@@ -134,16 +134,12 @@ proptest! {
 
 #[test]
 fn the_same_seed_gives_the_same_run_and_another_another() {
-    let p = Params::with(&["duration=5"]);
-    let run = |seed| simulate(&p, seed, &mut ());
-    assert_eq!(run(7), run(7));
-    assert_ne!(run(7), run(8));
+    follows_from_the_seed::<Params>(&["duration=5"]);
 }
 
 #[test]
 fn watching_changes_nothing() {
-    let p = Params::with(&["duration=5"]);
-    assert_eq!(audit(&p, 3).1, simulate(&p, 3, &mut ()));
+    is_unchanged_by_watching::<Params>(&["duration=5"], |p, seed| audit(p, seed).1);
 }
 
 #[test]
@@ -193,7 +189,7 @@ fn a_client_without_a_port_comes_again() {
         "duration=20",
     ]);
     let (a, o) = audit(&p, 1);
-    assert!(a.audit.wrong.is_empty(), "{}", a.audit);
+    assert!(a.audit.is_sound(), "{}", a.audit);
     let none: u64 = o.seconds.iter().map(|s| s.no_port).sum();
     assert!(
         none > 100 && a.established > 100,

@@ -23,46 +23,11 @@ mod window;
 #[cfg(test)]
 mod tests;
 
-use synth::Tables;
-
-use crate::bench::Bench;
-use crate::simulation::Simulation;
-use crate::{CheckRow, Error, Model, Report};
-use outcome::Outcome;
+use crate::model::model;
 use params::Params;
 use record::Recorder;
 
-/// The model.
-pub(crate) const MODEL: Model = Model::of::<Params>();
-
-impl Simulation for Params {
-    const NAME: &'static str = "linux-syn-queue";
-    const TITLE: &'static str =
-        "Linux answers SYNs with cookies that forget options: cookie crumbs (D)";
-    const PRESETS: &'static str = include_str!("presets.toml");
-
-    type Outcome = Outcome;
-
-    fn together(&self) -> Result<(), Error> {
-        Params::together(self)
-    }
-
-    fn simulate(&self, seed: u64) -> Outcome {
-        sim::simulate(self, seed, &mut ())
-    }
-
-    fn record(&self, seed: u64, tables: &mut Tables) -> Outcome {
-        let mut recorder = Recorder::new(self, tables);
-        let outcome = sim::simulate(self, seed, &mut recorder);
-        recorder.finish();
-        outcome
-    }
-
-    fn report(&self, outcome: &Outcome) -> Report {
-        outcome::report(self, outcome)
-    }
-
-    fn check(bench: &Bench<Params>) -> Result<Vec<CheckRow>, Error> {
-        cases::check(bench)
-    }
+model! {
+    "linux-syn-queue",
+    "Linux answers SYNs with cookies that forget options: cookie crumbs (D)"
 }

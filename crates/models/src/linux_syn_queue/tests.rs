@@ -11,8 +11,7 @@ use super::observer::Observer;
 use super::params::Params;
 use super::series::Series;
 use super::sim::{run, simulate};
-use crate::testing::Audit;
-use crate::testing::Set;
+use crate::testing::{Audit, Set, follows_from_the_seed, is_unchanged_by_watching};
 
 /// Watches and complains.
 struct Auditor<'p> {
@@ -150,10 +149,10 @@ proptest! {
             format!("message={message}"),
             format!("family={}", 4 + 2 * family),
         ];
-        let p = Params::with(&set.each_ref().map(String::as_str));
+        let p = Params::with_drawn(&set);
         let mut a = Auditor::new(&p);
         let o = simulate(&p, seed, &mut a);
-        prop_assert!(a.audit.wrong.is_empty(), "{}", a.audit);
+        prop_assert!(a.audit.is_sound(), "{}", a.audit);
         // Every connect happens, and no connection is made twice.
         prop_assert_eq!(a.connects, u64::from(nodes * (nodes - 1) * sockets));
         prop_assert!(a.established <= a.connects);
@@ -179,7 +178,7 @@ proptest! {
             format!("sockets={sockets}"),
             format!("data_sockets={data}"),
         ];
-        let p = Params::with(&set.each_ref().map(String::as_str));
+        let p = Params::with_drawn(&set);
         let mesh = Mesh::form(&p, seed, 0);
         let ends: HashSet<_> = mesh.sockets.iter().map(|s| (s.opener, s.listener, s.port)).collect();
         prop_assert_eq!(ends.len(), mesh.sockets.len());
@@ -201,17 +200,14 @@ proptest! {
 
 #[test]
 fn the_same_seed_gives_the_same_run_and_another_another() {
-    let p = Params::with(&["duration=2", "loss=0.001"]);
-    let run = |seed| simulate(&p, seed, &mut ());
-    assert_eq!(run(7), run(7));
-    assert_ne!(run(7), run(8));
+    follows_from_the_seed::<Params>(&["duration=2", "loss=0.001"]);
 }
 
 #[test]
 fn watching_changes_nothing() {
-    let p = Params::with(&["duration=2", "loss=0.001"]);
-    let watched = simulate(&p, 3, &mut Auditor::new(&p));
-    assert_eq!(watched, simulate(&p, 3, &mut ()));
+    is_unchanged_by_watching::<Params>(&["duration=2", "loss=0.001"], |p, seed| {
+        simulate(p, seed, &mut Auditor::new(p))
+    });
 }
 
 #[test]
