@@ -5,6 +5,7 @@
  * tracepoints see every system call of the host, so they leave at once for those not asked for. */
 #include "common.h"
 #include "filter.h"
+#include "ring.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -28,17 +29,7 @@ TW_SHARE(struct, tw_call);
 TW_SHARE(enum, tw_call_kind);
 TW_SHARE(enum, tw_call_loss);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20); /* set anew before load */
-} ring SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__type(key, u32);
-	__type(value, u64);
-	__uint(max_entries, TW_CALL_LOSSES);
-} lost SEC(".maps");
+TW_COUNTERS(lost, TW_CALL_LOSSES);
 
 /* The call that a task is in. */
 struct inside {
@@ -66,14 +57,6 @@ struct {
 
 /* Tasks that search for a port: while there is none, packets cost next to nothing. */
 u32 searching;
-
-static __always_inline void count_lost(u32 why)
-{
-	u64 *n = bpf_map_lookup_elem(&lost, &why);
-
-	if (n)
-		*n += 1;
-}
 
 /* The TCP socket behind a descriptor of the current task. */
 static __always_inline struct sock *tcp_socket(struct task_struct *task, u32 fd)
@@ -146,11 +129,11 @@ int BPF_PROG(on_enter, struct pt_regs *regs, long id)
 	}
 	in = bpf_task_storage_get(&tasks, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!in) {
-		count_lost(TW_CALL_LOST_NOTE);
+		count(&lost, TW_CALL_LOST_NOTE);
 		return 0;
 	}
 	if (in->start)
-		count_lost(TW_CALL_LOST_RETURN);
+		count(&lost, TW_CALL_LOST_RETURN);
 	in->sk = (u64)sk;
 	in->fd = regs->SYSCALL_ARG1;
 	in->arg2 = regs->SYSCALL_ARG2;
@@ -326,7 +309,7 @@ int BPF_PROG(on_exit, struct pt_regs *regs, long ret)
 		return 0;
 	c = bpf_ringbuf_reserve(&ring, sizeof(*c), 0);
 	if (!c) {
-		count_lost(TW_CALL_LOST_RING);
+		count(&lost, TW_CALL_LOST_RING);
 		return 0;
 	}
 	__builtin_memset(c, 0, sizeof(*c));

@@ -13,11 +13,6 @@ struct {
 	__uint(max_entries, 1 << 12); /* memory only for what there is: 11 MB at most */
 } services SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 18); /* set anew before load */
-} ring SEC(".maps");
-
 const struct tw_requests fresh;
 
 static __always_inline void fill(struct tw_exchange *x, const struct end *e, const struct sock *sk)
@@ -50,7 +45,7 @@ static __always_inline struct tw_requests *requests_of(const struct end *e)
 	bpf_map_update_elem(&services, &e->service, &fresh, 1 /* BPF_NOEXIST */);
 	r = bpf_map_lookup_elem(&services, &e->service);
 	if (!r)
-		count(LOST_SERVICE);
+		count(&counts, LOST_SERVICE);
 	return r;
 }
 
@@ -69,7 +64,7 @@ static __always_inline void tell(const struct end *e, const struct sock *sk, boo
 	struct tw_exchange *x = bpf_ringbuf_reserve(&ring, sizeof(*x), 0);
 
 	if (!x) {
-		count(LOST_RING);
+		count(&counts, LOST_RING);
 		return;
 	}
 	fill(x, e, sk);
@@ -89,7 +84,7 @@ static __noinline int count_exchange(struct end *e, struct sock *sk)
 	r = requests_of(e);
 	if (!r)
 		return 0;
-	count(COUNTED);
+	count(&counts, COUNTED);
 	weight = e->weight;
 	took = total(e);
 	ADD(r->exchanges, weight);

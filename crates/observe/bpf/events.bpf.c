@@ -3,6 +3,7 @@
 #include "common.h"
 #include "filter.h"
 #include "caller.h"
+#include "ring.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -27,18 +28,8 @@ TW_SHARE(enum, tw_kind);
 TW_SHARE(enum, tw_bits);
 TW_SHARE(enum, tw_caller);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 16 << 20); /* set anew before load */
-} ring SEC(".maps");
-
 /* Events of which the record found the ring full, per kind. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__type(key, u32);
-	__type(value, u64);
-	__uint(max_entries, TW_KINDS);
-} lost SEC(".maps");
+TW_COUNTERS(lost, TW_KINDS);
 
 /* The child that this CPU made last from a SYN, and whether from a cookie. */
 struct born {
@@ -58,14 +49,6 @@ static __always_inline u32 netns_of(const struct sock_common *skc)
 	return skc->skc_net.net->ns.inum;
 }
 
-static __always_inline void count_lost(u32 kind, u32 events)
-{
-	u64 *n = bpf_map_lookup_elem(&lost, &kind);
-
-	if (n)
-		*n += events;
-}
-
 static __always_inline void start(struct tw_event *e, u32 kind, u32 netns)
 {
 	__builtin_memset(e, 0, sizeof(*e));
@@ -81,7 +64,7 @@ static __always_inline struct tw_event *begin(u32 kind, u32 netns)
 	if (e)
 		start(e, kind, netns);
 	else
-		count_lost(kind, 1);
+		count(&lost, kind);
 	return e;
 }
 
@@ -472,7 +455,7 @@ int on_send_reset(u64 *ctx)
 	}
 	r = bpf_ringbuf_reserve(&ring, sizeof(*r), 0);
 	if (!r) {
-		count_lost(TW_RESET_SENT, 1);
+		count(&lost, TW_RESET_SENT);
 		return 0;
 	}
 	e = &r->event;

@@ -5,6 +5,7 @@
 #define TCPWHY_EXCHANGE_H
 
 #include "common.h"
+#include "ring.h"
 
 /* What an end is at. */
 enum {
@@ -86,20 +87,7 @@ struct {
 
 /* What was lost, and how much was taken up and counted: user space reads them by these numbers. */
 enum { LOST_RING, LOST_SERVICE, LOST_END, MET, COUNTED, LATE, COUNTS };
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__type(key, u32);
-	__type(value, u64);
-	__uint(max_entries, COUNTS);
-} counts SEC(".maps");
-
-static __always_inline void count(u32 kind)
-{
-	u64 *n = bpf_map_lookup_elem(&counts, &kind);
-
-	if (n)
-		*n += 1;
-}
+TW_COUNTERS(counts, COUNTS);
 
 static __always_inline void pass(struct end *e, u32 part, u64 now)
 {

@@ -91,10 +91,10 @@ static __always_inline struct end *end_of(struct end *e, struct sock *sk, const 
 		state = sk->__sk_common.skc_state;
 		if (state == TCP_LISTEN || state == TCP_SYN_SENT || !is_drawn(sk))
 			return NULL;
-		count(MET);
+		count(&counts, MET);
 		e = bpf_sk_storage_get(&ends, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 		if (!e) {
-			count(LOST_END);
+			count(&counts, LOST_END);
 			return NULL;
 		}
 		meet(e, sk, tp);

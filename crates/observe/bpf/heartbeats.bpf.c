@@ -4,6 +4,7 @@
 #include "file.h"
 #include "filter.h"
 #include "rhythm.h"
+#include "ring.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -53,25 +54,7 @@ struct {
 	__type(value, struct peers);
 } peers SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 16); /* set anew before load */
-} ring SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__type(key, u32);
-	__type(value, u64);
-	__uint(max_entries, TW_BEAT_COUNTS);
-} counts SEC(".maps");
-
-static __always_inline void count(u32 what)
-{
-	u64 *n = bpf_map_lookup_elem(&counts, &what);
-
-	if (n)
-		*n += 1;
-}
+TW_COUNTERS(counts, TW_BEAT_COUNTS);
 
 static __always_inline void fill(struct tw_gap *g, const struct flow *f, const struct sock *sk)
 {
@@ -110,13 +93,13 @@ static __always_inline void came(struct flow *f, const struct peer *p, const str
 						: bpf_get_smp_processor_id();
 	if (!f->counted && is_regular(f)) {
 		f->counted = 1;
-		count(TW_BEAT_REGULAR);
+		count(&counts, TW_BEAT_REGULAR);
 	}
 	if (!gap_ns)
 		return;
 	g = bpf_ringbuf_reserve(&ring, sizeof(*g), 0);
 	if (!g) {
-		count(TW_BEAT_LOST_RING);
+		count(&counts, TW_BEAT_LOST_RING);
 		return;
 	}
 	before.cpu = f->cpu;
@@ -155,7 +138,7 @@ static __always_inline struct watched *meet(struct sock *sk, u16 protocol)
 		return NULL;
 	w = bpf_sk_storage_get(&watched, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!w)
-		count(TW_BEAT_LOST_SOCKET);
+		count(&counts, TW_BEAT_LOST_SOCKET);
 	return w;
 }
 
@@ -237,12 +220,12 @@ static __always_inline void from_anybody(struct watched *w, struct sock *sk, u32
 		return;
 	all = bpf_sk_storage_get(&peers, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!all) {
-		count(TW_BEAT_LOST_SOCKET);
+		count(&counts, TW_BEAT_LOST_SOCKET);
 		return;
 	}
 	p = peer_of(all, addr, port);
 	if (!p) {
-		count(TW_BEAT_LOST_PEER);
+		count(&counts, TW_BEAT_LOST_PEER);
 		return;
 	}
 	if (p->round != w->round) {

@@ -33,7 +33,7 @@ static __always_inline void weigh(struct end *e, u32 stamp)
 	if (e->weight == e->stands_for || !is_late(stamp))
 		return;
 	e->weight = e->stands_for;
-	count(LATE);
+	count(&counts, LATE);
 }
 
 /* One that was not counted is, for the step that ends was a long one; whether it is. */
@@ -43,7 +43,7 @@ static __always_inline bool take_late(struct end *e, const struct tcp_sock *tp, 
 
 	if (!is_late(stamp))
 		return false;
-	count(LATE);
+	count(&counts, LATE);
 	begin_at(e, at, bpf_ktime_get_ns() - (u64)age(stamp) * jiffy_ns);
 	e->unaccepted = unaccepted;
 	e->weight = e->stands_for;

@@ -42,7 +42,7 @@ static __always_inline void tell_opened(const struct tw_slot *s)
 	struct tw_life *life = bpf_ringbuf_reserve(&ring, sizeof(*life), 0);
 
 	if (!life) {
-		count_lost(TW_STATE, changes(s));
+		count_all(&lost, TW_STATE, changes(s));
 		return;
 	}
 	*life = s->life;
@@ -151,7 +151,7 @@ static __always_inline bool life_ends(struct tw_slot *s, u64 id, struct sock *sk
 		fill_end(e, sk, tp);
 		bpf_ringbuf_submit(life, BPF_RB_NO_WAKEUP);
 	} else {
-		count_lost(TW_STATE, changes(s) + 1);
+		count_all(&lost, TW_STATE, changes(s) + 1);
 	}
 	slot_leave(s, TW_SLOT_FREE);
 	return true;

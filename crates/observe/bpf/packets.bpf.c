@@ -5,6 +5,7 @@
  * clock, and lets no packet into the socket. Loaded once per namespace, all with one ring. */
 #include "common.h"
 #include "filter.h"
+#include "ring.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -29,17 +30,7 @@ const volatile u32 netns;
 TW_SHARE(struct, tw_packet);
 TW_SHARE(enum, tw_packet_loss);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 20); /* set anew before load */
-} ring SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__type(key, u32);
-	__type(value, u64);
-	__uint(max_entries, TW_PACKET_LOSSES);
-} lost SEC(".maps");
+TW_COUNTERS(lost, TW_PACKET_LOSSES);
 
 struct __sk_buff {
 	u32 len;
@@ -66,11 +57,7 @@ struct layout {
 
 static __always_inline int unreadable(void)
 {
-	u32 why = TW_PACKET_UNREADABLE;
-	u64 *n = bpf_map_lookup_elem(&lost, &why);
-
-	if (n)
-		*n += 1;
+	count(&lost, TW_PACKET_UNREADABLE);
 	return 0;
 }
 
@@ -189,11 +176,10 @@ static __always_inline bool read_addrs(struct __sk_buff *skb, struct layout *at,
 SEC("socket")
 int on_packet(struct __sk_buff *skb)
 {
-	u32 why = TW_PACKET_LOST_RING, len, header;
+	u32 len, header;
 	struct layout at = {};
 	struct tw_packet *p;
 	u8 tcp[20];
-	u64 *n;
 	int found;
 
 	found = find_tcp(skb, &at);
@@ -207,9 +193,7 @@ int on_packet(struct __sk_buff *skb)
 		return 0;
 	p = bpf_ringbuf_reserve(&ring, sizeof(*p), 0);
 	if (!p) {
-		n = bpf_map_lookup_elem(&lost, &why);
-		if (n)
-			*n += 1;
+		count(&lost, TW_PACKET_LOST_RING);
 		return 0;
 	}
 	__builtin_memset(p, 0, sizeof(*p));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Source `profile`: what each CPU is at, many times a second. */
+#include "ring.h"
 #include "task_state.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -9,17 +10,7 @@ const volatile bool kernel_only;
 
 TW_SHARE(struct, tw_sample);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 16 << 20); /* set anew before load */
-} ring SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__type(key, u32);
-	__type(value, u64);
-	__uint(max_entries, 1);
-} lost SEC(".maps");
+TW_COUNTERS(lost, 1);
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -34,7 +25,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	u64 task = bpf_get_current_pid_tgid();
 	u32 zero = 0, pid = task >> 32;
 	struct tw_sample *s = bpf_map_lookup_elem(&scratch, &zero);
-	u64 size, *n;
+	u64 size;
 	long bytes;
 
 	if (!s || !pid_ok(pid))
@@ -71,10 +62,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	size = offsetof(struct tw_sample, frames) + (s->n_kernel + s->n_user) * sizeof(u64);
 	if (size > sizeof(*s))
 		return 0;
-	if (bpf_ringbuf_output(&ring, s, size, BPF_RB_NO_WAKEUP)) {
-		n = bpf_map_lookup_elem(&lost, &zero);
-		if (n)
-			*n += 1;
-	}
+	if (bpf_ringbuf_output(&ring, s, size, BPF_RB_NO_WAKEUP))
+		count(&lost, 0);
 	return 0;
 }

@@ -4,6 +4,7 @@
 #include "task_state.h"
 #include "task_link.h"
 #include "caller.h"
+#include "ring.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -25,18 +26,8 @@ TW_SHARE(struct, tw_wait);
 TW_SHARE(struct, tw_on);
 TW_SHARE(struct, tw_thread);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 16 << 20); /* set anew before load */
-} ring SEC(".maps");
-
 /* Records that found the ring full, per kind. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__type(key, u32);
-	__type(value, u64);
-	__uint(max_entries, TW_TASK_KINDS);
-} lost SEC(".maps");
+TW_COUNTERS(lost, TW_TASK_KINDS);
 
 /* Records are put together here: too large for the stack. */
 struct {
@@ -52,19 +43,11 @@ struct {
 	__uint(max_entries, 1);
 } end_scratch SEC(".maps");
 
-static __always_inline void count_lost(u32 kind)
-{
-	u64 *n = bpf_map_lookup_elem(&lost, &kind);
-
-	if (n)
-		*n += 1;
-}
-
 static __always_inline void tell(u32 kind, void *record, u64 size)
 {
 	/* User space drains on a timer, as for events. */
 	if (bpf_ringbuf_output(&ring, record, size, BPF_RB_NO_WAKEUP))
-		count_lost(kind);
+		count(&lost, kind);
 }
 
 static __always_inline void fill_thread(struct tw_thread *r, struct task_struct *t,
@@ -165,19 +148,28 @@ static __always_inline void tell_unseen_wait(struct task_struct *t, struct threa
 	pass_on(w, t);
 }
 
+/* The account of a thread; NULL when nobody asks for it, or there is no room. */
+static __always_inline struct thread *account_of(struct task_struct *t)
+{
+	struct thread *th;
+
+	if (!task_ok(t))
+		return NULL;
+	th = known_or_new(t);
+	if (!th)
+		count(&lost, TW_TASK_NO_ROOM);
+	return th;
+}
+
 static __always_inline void leave(struct task_struct *t, u32 blocked, u64 now)
 {
 	struct tw_thread *r;
 	struct thread *th;
 	u32 zero = 0;
 
-	if (!task_ok(t))
+	th = account_of(t);
+	if (!th)
 		return;
-	th = known_or_new(t);
-	if (!th) {
-		count_lost(TW_TASK_NO_ROOM);
-		return;
-	}
 	now = not_before(now, th);
 	begin_change(th);
 	if (!th->since)
@@ -208,13 +200,9 @@ static __always_inline void enter(struct task_struct *t, u64 now)
 	struct thread *th;
 	u64 off;
 
-	if (!task_ok(t))
+	th = account_of(t);
+	if (!th)
 		return;
-	th = known_or_new(t);
-	if (!th) {
-		count_lost(TW_TASK_NO_ROOM);
-		return;
-	}
 	now = not_before(now, th);
 	begin_change(th);
 	off = since(th->since, now);
