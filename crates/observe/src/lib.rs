@@ -36,6 +36,7 @@ mod profile;
 mod requests;
 mod rights;
 mod ring;
+mod ring_source;
 mod sampler;
 mod session;
 mod settings;

@@ -5,7 +5,6 @@ use std::time::Duration;
 use libbpf_rs::{MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 
 use crate::error::{Error, bpf_error};
-use crate::wire::{Record, read};
 
 /// A wakeup per record costs a third of the connection rate, a timer does not. At 12,000
 /// connections a second this leaves the default ring nine tenths empty.
@@ -15,20 +14,8 @@ pub const LOOK_FOR_LOSSES_EVERY: Duration = Duration::from_secs(1);
 /// The words for the `health` table.
 pub const RING_FULL: &str = "the ring buffer was full; record with a larger --ring-kib";
 
-/// A ring of records of one type; each `drain` hands those that are in it to `each`.
-pub fn ring<'r, R: Record + 'r>(
-    map: &'r dyn MapCore,
-    mut each: impl FnMut(&R) + 'r,
-) -> Result<RingBuffer<'r>, Error> {
-    ring_of_bytes(map, move |bytes| {
-        if let Some(record) = read::<R>(bytes) {
-            each(&record);
-        }
-    })
-}
-
-/// The same of records of several types.
-pub fn ring_of_bytes<'r>(
+/// A ring; each `drain` hands the records that are in it to `each`.
+pub fn ring<'r>(
     map: &dyn MapCore,
     mut each: impl FnMut(&[u8]) + 'r,
 ) -> Result<RingBuffer<'r>, Error> {

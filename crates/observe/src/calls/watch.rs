@@ -1,9 +1,8 @@
 //! The thread that watches calls: drains the ring on a timer into the `call` table.
 
-use std::cell::RefCell;
 use std::mem::MaybeUninit;
-use std::time::Instant;
 
+use libbpf_rs::MapCore;
 use libbpf_rs::skel::Skel;
 use recording::tables::Call;
 use recording::{HealthKind, Source, SourceName, TableWriter, Verdict};
@@ -13,8 +12,9 @@ use super::driver::{CallOptions, Calls, obstacle, sources};
 use crate::error::Error;
 use crate::health::HealthLog;
 use crate::kernel::{KernelBtf, MISSED, Missed};
-use crate::ring::{Count, DRAIN_EVERY, LOOK_FOR_LOSSES_EVERY, drain, ring};
-use crate::wire::{tw_call, tw_call_loss};
+use crate::ring::Count;
+use crate::ring_source::{RingSource, run};
+use crate::wire::{read, tw_call, tw_call_loss};
 use crate::worker::{Control, Report};
 
 /// Why calls are missing.
@@ -45,7 +45,14 @@ pub fn watch(
         Ok(calls) => calls,
         Err(sources) => return control.idle(sources),
     };
-    run(calls, table, health, control)
+    let watched = Watched {
+        calls,
+        decoder: Decoder::new(),
+        table,
+        lost: Default::default(),
+        missed: Missed::default(),
+    };
+    run(watched, health, control)
 }
 
 /// The attached programs, or their sources with the reason why they are not.
@@ -66,80 +73,66 @@ pub fn try_attach<'o>(
     Ok(Err(sources(verdict.clone(), verdict)))
 }
 
-fn run(
-    mut calls: Calls,
-    table: TableWriter<Call>,
-    health: &HealthLog,
-    control: &Control,
-) -> Result<Report, Error> {
-    let mut links = std::mem::take(&mut calls.links);
-    control.ready(Report {
-        sources: calls.sources.clone(),
-        ..Report::default()
-    });
-    let sink = RefCell::new(Sink {
-        decoder: Decoder::new(),
-        table,
-        failed: None,
-    });
-    let ring = ring(&calls.skel.maps.ring, |c| sink.borrow_mut().take(c))?;
-    let mut lost: [Count; LOSSES.len()] = Default::default();
-    let mut missed = Missed::default();
-    let mut looked = Instant::now();
-    loop {
-        let stopping = control.stopping(DRAIN_EVERY);
-        if stopping {
-            // Detach first, then drain: what returned before the end is not lost. In reverse: a
-            // call that is seen to begin is seen to end.
-            while links.pop().is_some() {}
-        }
-        drain(&ring)?;
-        let mut sink = sink.borrow_mut();
-        if let Some(failed) = sink.failed.take() {
-            return Err(failed.into());
-        }
-        if stopping || looked.elapsed() >= LOOK_FOR_LOSSES_EVERY {
-            looked = Instant::now();
-            let map = &calls.skel.maps.lost;
-            for ((why, detail), count) in LOSSES.iter().zip(&mut lost) {
-                let n = count.news(map, why.0)?;
-                if n > 0 {
-                    health.say(SourceName::Calls, HealthKind::Lost, n, *detail)?;
-                }
-            }
-            // Most of them are of no interest, as most system calls are; a call whose end was
-            // passed over is counted as one whose return was not seen.
-            for (program, n) in missed.news(calls.skel.object()) {
-                if program == "on_enter" {
-                    let detail = format!("system calls of any kind not looked at: {MISSED}");
-                    health.say(SourceName::Calls, HealthKind::Partial, n, detail)?;
-                }
-            }
-        }
-        if stopping {
-            sink.table.seal()?;
-            calls.sources[0].lost = lost.iter().map(|c| c.total).sum();
-            return Ok(Report {
-                sources: calls.sources.clone(),
-                ..Report::default()
-            });
-        }
-        sink.table.seal_if_due()?;
-    }
-}
-
-struct Sink {
+struct Watched<'o> {
+    calls: Calls<'o>,
     decoder: Decoder,
     table: TableWriter<Call>,
-    failed: Option<recording::Error>,
+    lost: [Count; LOSSES.len()],
+    missed: Missed,
 }
 
-impl Sink {
-    fn take(&mut self, call: &tw_call) {
-        if self.failed.is_none()
-            && let Some(row) = self.decoder.row(call)
-        {
-            self.failed = self.table.push(row).err();
+impl RingSource for Watched<'_> {
+    fn ring(&self) -> &dyn MapCore {
+        &self.calls.skel.maps.ring
+    }
+
+    fn report(&self) -> Report {
+        let mut sources = self.calls.sources.clone();
+        sources[0].lost = self.lost.iter().map(|c| c.total).sum();
+        Report {
+            sources,
+            ..Report::default()
         }
+    }
+
+    fn take(&mut self, record: &[u8]) -> Result<(), Error> {
+        let call = read::<tw_call>(record);
+        match call.and_then(|call| self.decoder.row(&call)) {
+            Some(row) => Ok(self.table.push(row)?),
+            None => Ok(()),
+        }
+    }
+
+    fn stop(&mut self, _: &HealthLog) -> Result<(), Error> {
+        // In reverse: a call that is seen to begin is seen to end.
+        while self.calls.links.pop().is_some() {}
+        Ok(())
+    }
+
+    fn look(&mut self, health: &HealthLog, _: bool) -> Result<(), Error> {
+        let map = &self.calls.skel.maps.lost;
+        for ((why, detail), count) in LOSSES.iter().zip(&mut self.lost) {
+            let n = count.news(map, why.0)?;
+            if n > 0 {
+                health.say(SourceName::Calls, HealthKind::Lost, n, *detail)?;
+            }
+        }
+        // Most of them are of no interest, as most system calls are; a call whose end was
+        // passed over is counted as one whose return was not seen.
+        for (program, n) in self.missed.news(self.calls.skel.object()) {
+            if program == "on_enter" {
+                let detail = format!("system calls of any kind not looked at: {MISSED}");
+                health.say(SourceName::Calls, HealthKind::Partial, n, detail)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn seal_if_due(&mut self) -> Result<(), Error> {
+        Ok(self.table.seal_if_due()?)
+    }
+
+    fn seal(&mut self) -> Result<(), Error> {
+        Ok(self.table.seal()?)
     }
 }

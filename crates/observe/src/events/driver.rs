@@ -11,7 +11,7 @@ use crate::events::lives::Lives;
 use crate::events::second::Second;
 use crate::filter::{Filter, WireFilter};
 use crate::kernel::{Callers, KernelBtf, MISSED, Missed, Names, hz};
-use crate::ring::{Count, RING_FULL, ring_of_bytes};
+use crate::ring::{Count, RING_FULL, ring};
 use crate::wire::events::{EventsSkel, EventsSkelBuilder, OpenEventsSkel};
 use crate::wire::{read, tw_caller, tw_event, tw_kind, tw_life, tw_range, tw_reset};
 
@@ -297,7 +297,7 @@ impl<'o> Events<'o> {
 
     /// The ring; each `drain` hands the records that are in it to `each`.
     pub fn ring<'r>(&self, mut each: impl FnMut(Told) + 'r) -> Result<RingBuffer<'r>, Error> {
-        ring_of_bytes(&self.skel.maps.ring, move |bytes| {
+        ring(&self.skel.maps.ring, move |bytes| {
             if let Some(reset) = read::<tw_reset>(bytes) {
                 let frames = reset.frames.iter().position(|f| *f == 0);
                 let frames = &reset.frames[..frames.unwrap_or(reset.frames.len())];

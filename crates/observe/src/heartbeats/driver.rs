@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, OpenObject, RingBuffer};
+use libbpf_rs::{Link, MapCore, OpenObject};
 use recording::{HealthKind, Source, SourceName, Verdict};
 
 use crate::error::{Error, bpf_error};
@@ -12,9 +12,9 @@ use crate::filter::{Filter, WireFilter};
 use crate::health::HealthLog;
 use crate::iter;
 use crate::kernel::{KernelBtf, MISSED, Missed, hz};
-use crate::ring::{Count, RING_FULL, ring_of_bytes};
+use crate::ring::{Count, RING_FULL};
 use crate::wire::heartbeats::{HeartbeatsSkel, HeartbeatsSkelBuilder};
-use crate::wire::{read, same, tied, tw_beat_count, tw_gap};
+use crate::wire::{same, tied, tw_beat_count, tw_gap};
 
 /// What to watch.
 #[derive(Clone, Debug)]
@@ -77,12 +77,8 @@ impl<'o> Heartbeats<'o> {
     }
 
     /// The ring of gaps.
-    pub fn ring<'r>(&self, mut each: impl FnMut(&tw_gap) + 'r) -> Result<RingBuffer<'r>, Error> {
-        ring_of_bytes(&self.skel.maps.ring, move |bytes| {
-            if let Some(gap) = read(bytes) {
-                each(&gap);
-            }
-        })
+    pub fn ring(&self) -> &dyn MapCore {
+        &self.skel.maps.ring
     }
 
     /// Hands every message that should have come, and has not, to `each`.

@@ -1,9 +1,8 @@
 //! The thread that takes gaps as they come, names who was waiting, and looks at the end for what never came.
 
-use std::cell::RefCell;
 use std::mem::MaybeUninit;
-use std::time::Instant;
 
+use libbpf_rs::MapCore;
 use recording::tables::{Gap, Heartbeat};
 use recording::{Addr, TableWriter, Transport, Writer, monotonic_ns};
 
@@ -13,9 +12,9 @@ use crate::error::Error;
 use crate::health::HealthLog;
 use crate::netns;
 use crate::pace::Allowance;
-use crate::ring::{DRAIN_EVERY, LOOK_FOR_LOSSES_EVERY, drain};
+use crate::ring_source::{RingSource, run};
 use crate::space;
-use crate::wire::tw_gap;
+use crate::wire::{read, tw_gap};
 use crate::worker::{Control, Report};
 
 /// As the kernel numbers it; what is not this is UDP.
@@ -29,50 +28,76 @@ pub fn watch(
     health: &HealthLog,
     control: &Control,
 ) -> Result<Report, Error> {
-    let mut object = MaybeUninit::uninit();
-    let mut heartbeats = match Heartbeats::attach(&mut object, options)? {
+    let (mut object, mut holders) = (MaybeUninit::uninit(), MaybeUninit::uninit());
+    let heartbeats = match Heartbeats::attach(&mut object, options)? {
         Ok(heartbeats) => heartbeats,
         Err(verdict) => return control.idle(vec![source(verdict)]),
     };
-    let report = |heartbeats: &Heartbeats| Report {
-        sources: vec![heartbeats.source()],
-        namespaces: netns::find().into_values().map(|n| n.namespace).collect(),
-        ..Report::default()
+    let watched = Watched {
+        heartbeats,
+        come: Vec::new(),
+        rows: Rows {
+            gap: writer.table()?,
+            heartbeat: writer.table()?,
+            held_by: HeldBy::new(&mut holders, allowance),
+            regular: 0,
+        },
     };
-    control.ready(report(&heartbeats));
-    let mut holders = MaybeUninit::uninit();
-    let mut rows = Rows {
-        gap: writer.table()?,
-        heartbeat: writer.table()?,
-        held_by: HeldBy::new(&mut holders, allowance),
-        regular: 0,
-    };
-    let come = RefCell::new(Vec::new());
-    let ring = heartbeats.ring(|gap| come.borrow_mut().push(*gap))?;
-    let mut looked = Instant::now();
-    loop {
-        let stopping = control.stopping(DRAIN_EVERY);
-        if stopping {
-            heartbeats.link = None;
+    run(watched, health, control)
+}
+
+struct Watched<'o> {
+    heartbeats: Heartbeats<'o>,
+    /// Gaps that have come since the ring was drained before.
+    come: Vec<tw_gap>,
+    rows: Rows<'o>,
+}
+
+impl RingSource for Watched<'_> {
+    fn ring(&self) -> &dyn MapCore {
+        self.heartbeats.ring()
+    }
+
+    fn report(&self) -> Report {
+        Report {
+            sources: vec![self.heartbeats.source()],
+            namespaces: netns::find().into_values().map(|n| n.namespace).collect(),
+            ..Report::default()
         }
-        drain(&ring)?;
-        let mut come = come.take();
-        if stopping {
-            heartbeats.pending(|gap| come.push(*gap))?;
+    }
+
+    fn take(&mut self, record: &[u8]) -> Result<(), Error> {
+        self.come.extend(read::<tw_gap>(record));
+        Ok(())
+    }
+
+    fn stop(&mut self, _: &HealthLog) -> Result<(), Error> {
+        self.heartbeats.link = None;
+        Ok(())
+    }
+
+    fn drained(&mut self, _: &HealthLog, stopped: bool) -> Result<(), Error> {
+        let mut come = std::mem::take(&mut self.come);
+        if stopped {
+            self.heartbeats.pending(|gap| come.push(*gap))?;
         }
-        rows.gaps(&come)?;
-        if stopping || looked.elapsed() >= LOOK_FOR_LOSSES_EVERY {
-            looked = Instant::now();
-            rows.regular(heartbeats.newly_regular()?, stopping)?;
-            heartbeats.say_losses(health)?;
-        }
-        if stopping {
-            rows.gap.seal()?;
-            rows.heartbeat.seal()?;
-            return Ok(report(&heartbeats));
-        }
-        rows.gap.seal_if_due()?;
-        rows.heartbeat.seal_if_due()?;
+        self.rows.gaps(&come)
+    }
+
+    fn look(&mut self, health: &HealthLog, stopped: bool) -> Result<(), Error> {
+        self.rows
+            .regular(self.heartbeats.newly_regular()?, stopped)?;
+        self.heartbeats.say_losses(health)
+    }
+
+    fn seal_if_due(&mut self) -> Result<(), Error> {
+        self.rows.gap.seal_if_due()?;
+        Ok(self.rows.heartbeat.seal_if_due()?)
+    }
+
+    fn seal(&mut self) -> Result<(), Error> {
+        self.rows.gap.seal()?;
+        Ok(self.rows.heartbeat.seal()?)
     }
 }
 

@@ -1,11 +1,10 @@
 //! The thread that watches packets: drains the ring on a timer, follows namespaces.
 
-use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::time::Instant;
 
-use libbpf_rs::OpenObject;
+use libbpf_rs::{MapCore, OpenObject};
 use recording::tables::Packet;
 use recording::{HealthKind, Source, SourceName, TableWriter, Verdict};
 use rustix::thread::CapabilitySet;
@@ -18,9 +17,10 @@ use crate::error::Error;
 use crate::health::HealthLog;
 use crate::pace::{Allowance, Pace};
 use crate::rights;
-use crate::ring::{Count, DRAIN_EVERY, LOOK_FOR_LOSSES_EVERY, RING_FULL, drain, ring};
+use crate::ring::{Count, DRAIN_EVERY, RING_FULL};
+use crate::ring_source::{RingSource, run};
 use crate::wire::packets::PacketsSkel;
-use crate::wire::{tw_packet, tw_packet_loss};
+use crate::wire::{read, tw_packet, tw_packet_loss};
 use crate::worker::{Control, Report};
 
 /// To look for namespaces takes every process of the host: it may use one part in so many of a CPU.
@@ -36,10 +36,22 @@ pub fn watch(
     control: &Control,
 ) -> Result<Report, Error> {
     let mut object = MaybeUninit::uninit();
-    match try_load(&mut object, options)? {
-        Ok(skel) => run(options, allowance, &skel, table, health, control),
-        Err(sources) => control.idle(sources),
-    }
+    let skel = match try_load(&mut object, options)? {
+        Ok(skel) => skel,
+        Err(sources) => return control.idle(sources),
+    };
+    let mut watched = Watched {
+        options,
+        skel: &skel,
+        taps: Taps::new(options, &skel)?,
+        table,
+        full: Count::default(),
+        unreadable: Count::default(),
+        pace: Pace::new(DRAIN_EVERY, MOST, allowance),
+        looked: Instant::now(),
+    };
+    watched.taps.look(health)?;
+    run(watched, health, control)
 }
 
 /// The filter, for no namespace yet; or its source with the reason why it does not work. Tried on
@@ -71,74 +83,85 @@ pub fn checkup(options: &PacketOptions) -> Result<Vec<Source>, Error> {
     })
 }
 
-fn run(
-    options: &PacketOptions,
-    allowance: Allowance,
-    skel: &PacketsSkel,
+struct Watched<'o> {
+    options: &'o PacketOptions,
+    skel: &'o PacketsSkel<'o>,
+    taps: Taps<'o>,
     table: TableWriter<Packet>,
-    health: &HealthLog,
-    control: &Control,
-) -> Result<Report, Error> {
-    let mut taps = Taps::new(options, skel)?;
-    taps.look(health)?;
-    let report = |taps: &Taps, lost| {
+    full: Count,
+    unreadable: Count,
+    pace: Pace,
+    /// When it was last looked for namespaces.
+    looked: Instant,
+}
+
+impl RingSource for Watched<'_> {
+    fn ring(&self) -> &dyn MapCore {
+        &self.skel.maps.ring
+    }
+
+    fn report(&self) -> Report {
         let mut sources = sources(Verdict::Attached);
-        sources[0].lost = lost;
+        sources[0].lost = self.full.total;
         Report {
             sources,
-            namespaces: taps.seen.values().cloned().collect(),
+            namespaces: self.taps.seen.values().cloned().collect(),
             ..Report::default()
         }
-    };
-    control.ready(report(&taps, 0));
-    let sink = RefCell::new((table, None));
-    let ring = ring(&skel.maps.ring, |p: &tw_packet| {
-        let (table, failed) = &mut *sink.borrow_mut();
-        if failed.is_none() {
-            *failed = table.push(decode::row(p)).err();
+    }
+
+    fn take(&mut self, record: &[u8]) -> Result<(), Error> {
+        match read::<tw_packet>(record) {
+            Some(packet) => Ok(self.table.push(decode::row(&packet))?),
+            None => Ok(()),
         }
-    })?;
-    let (mut full, mut unreadable) = (Count::default(), Count::default());
-    let mut pace = Pace::new(DRAIN_EVERY, MOST, allowance);
-    let mut looked = Instant::now();
-    let mut counted = Instant::now();
-    loop {
-        let stopping = control.stopping(DRAIN_EVERY);
-        let may_look = looked.elapsed() >= pace.interval;
-        if stopping {
-            // Close first, then drain: what was seen before the end is not lost.
-            taps.close();
-        } else if may_look && (looked.elapsed() >= options.interval || !taps.all_there()) {
-            looked = Instant::now();
-            pace.begin();
-            taps.look(health)?;
-            if let Some(detail) = pace.end().filter(|_| pace.interval > options.interval) {
-                let detail = format!("a look for network namespaces {detail}");
-                health.say(SourceName::Packets, HealthKind::Slowed, 0, detail)?;
-            }
+    }
+
+    fn stop(&mut self, _: &HealthLog) -> Result<(), Error> {
+        self.taps.close();
+        Ok(())
+    }
+
+    fn drained(&mut self, health: &HealthLog, stopped: bool) -> Result<(), Error> {
+        let since = self.looked.elapsed();
+        let is_due = since >= self.options.interval || !self.taps.all_there();
+        if stopped || since < self.pace.interval || !is_due {
+            return Ok(());
         }
-        drain(&ring)?;
-        let (table, failed) = &mut *sink.borrow_mut();
-        if let Some(failed) = failed.take() {
-            return Err(failed.into());
+        self.looked = Instant::now();
+        self.pace.begin();
+        self.taps.look(health)?;
+        let slowed = self.pace.end();
+        if let Some(detail) = slowed.filter(|_| self.pace.interval > self.options.interval) {
+            let detail = format!("a look for network namespaces {detail}");
+            health.say(SourceName::Packets, HealthKind::Slowed, 0, detail)?;
         }
-        if stopping || counted.elapsed() >= LOOK_FOR_LOSSES_EVERY {
-            counted = Instant::now();
-            let lost = &skel.maps.lost;
-            let n = full.news(lost, tw_packet_loss::TW_PACKET_LOST_RING.0)?;
-            if n > 0 {
-                health.say(SourceName::Packets, HealthKind::Lost, n, RING_FULL)?;
-            }
-            let n = unreadable.news(lost, tw_packet_loss::TW_PACKET_UNREADABLE.0)?;
-            if n > 0 {
-                let detail = "packets whose headers are cut short, or too many before TCP's";
-                health.say(SourceName::Packets, HealthKind::Partial, n, detail)?;
-            }
+        Ok(())
+    }
+
+    fn look(&mut self, health: &HealthLog, _: bool) -> Result<(), Error> {
+        let lost = &self.skel.maps.lost;
+        let n = self
+            .full
+            .news(lost, tw_packet_loss::TW_PACKET_LOST_RING.0)?;
+        if n > 0 {
+            health.say(SourceName::Packets, HealthKind::Lost, n, RING_FULL)?;
         }
-        if stopping {
-            table.seal()?;
-            return Ok(report(&taps, full.total));
+        let n = self
+            .unreadable
+            .news(lost, tw_packet_loss::TW_PACKET_UNREADABLE.0)?;
+        if n > 0 {
+            let detail = "packets whose headers are cut short, or too many before TCP's";
+            health.say(SourceName::Packets, HealthKind::Partial, n, detail)?;
         }
-        table.seal_if_due()?;
+        Ok(())
+    }
+
+    fn seal_if_due(&mut self) -> Result<(), Error> {
+        Ok(self.table.seal_if_due()?)
+    }
+
+    fn seal(&mut self) -> Result<(), Error> {
+        Ok(self.table.seal()?)
     }
 }

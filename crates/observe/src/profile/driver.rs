@@ -4,13 +4,13 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, IntoRawFd};
 
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{Link, OpenObject, RingBuffer};
+use libbpf_rs::{Link, MapCore, OpenObject};
 use recording::{Source, SourceName, Verdict};
 
 use super::clock::{affordable_hz, clock, cpus, tick_cost};
 use crate::error::{Error, bpf_error};
 use crate::filter::{Filter, WireFilter};
-use crate::ring::{Count, ring_of_bytes};
+use crate::ring::Count;
 use crate::wire::profile::{ProfileSkel, ProfileSkelBuilder};
 use crate::wire::same;
 
@@ -78,9 +78,9 @@ impl<'o> Profile<'o> {
         Ok(Profile { skel, hz, links })
     }
 
-    /// The ring; each `drain` hands the records that are in it to `each`.
-    pub fn ring<'r>(&self, each: impl FnMut(&[u8]) + 'r) -> Result<RingBuffer<'r>, Error> {
-        ring_of_bytes(&self.skel.maps.ring, each)
+    /// The ring of samples.
+    pub fn ring(&self) -> &dyn MapCore {
+        &self.skel.maps.ring
     }
 
     /// Samples that found the ring full since the last call.

@@ -1,9 +1,8 @@
 //! The thread that profiles: drains the ring on a timer into `sample`, finds the names of functions.
 
-use std::cell::RefCell;
 use std::mem::{MaybeUninit, offset_of};
-use std::time::Instant;
 
+use libbpf_rs::MapCore;
 use recording::tables::Sample;
 use recording::{HealthKind, SourceName, TableWriter, Verdict};
 
@@ -11,7 +10,8 @@ use super::driver::{Profile, ProfileOptions, sources};
 use crate::error::Error;
 use crate::filter::Filter;
 use crate::health::HealthLog;
-use crate::ring::{Count, DRAIN_EVERY, LOOK_FOR_LOSSES_EVERY, RING_FULL, drain};
+use crate::ring::{Count, RING_FULL};
+use crate::ring_source::{RingSource, run};
 use crate::stacks::{Stacks, UserSymbols};
 use crate::wire::{read_partly, text, tw_sample};
 use crate::worker::{Control, Report};
@@ -27,70 +27,76 @@ pub fn watch(
     control: &Control,
 ) -> Result<Report, Error> {
     let mut object = MaybeUninit::uninit();
-    let mut profile = Profile::attach(&mut object, options, filter, ring_bytes)?;
-    let symbols = stacks.callers().verdict;
-    let hz = profile.hz;
-    let report = |lost| Report {
-        sources: sources(Verdict::Attached, Some(hz), symbols.clone(), lost),
-        ..Report::default()
-    };
-    control.ready(report(0));
-    let sink = RefCell::new(Sink {
+    let watched = Watched {
+        profile: Profile::attach(&mut object, options, filter, ring_bytes)?,
+        symbols: stacks.callers().verdict,
         table,
         stacks,
         user: UserSymbols::default(),
         softirq_only: options.softirq_only,
-        failed: None,
-    });
-    let ring = profile.ring(|record| sink.borrow_mut().take(record))?;
-    let (mut looked, mut lost) = (Instant::now(), Count::default());
-    loop {
-        let stopping = control.stopping(DRAIN_EVERY);
-        if stopping {
-            profile.links.clear();
-        }
-        drain(&ring)?;
-        let mut sink = sink.borrow_mut();
-        if let Some(failed) = sink.failed.take() {
-            return Err(failed.into());
-        }
-        if stopping || looked.elapsed() >= LOOK_FOR_LOSSES_EVERY {
-            looked = Instant::now();
-            match profile.newly_lost(&mut lost)? {
-                0 => {}
-                n => health.say(SourceName::Profile, HealthKind::Lost, n, RING_FULL)?,
-            }
-            sink.stacks.say_dropped(health)?;
-            sink.user.say_notes(health)?;
-        }
-        // Rows refer to stacks: these come first.
-        if stopping {
-            sink.stacks.seal()?;
-            sink.table.seal()?;
-            return Ok(report(lost.total));
-        }
-        sink.stacks.hand_over()?;
-        sink.table.seal_if_due()?;
-    }
+        lost: Count::default(),
+    };
+    run(watched, health, control)
 }
 
-struct Sink {
+struct Watched<'o> {
+    profile: Profile<'o>,
+    /// Whether functions of the kernel have names.
+    symbols: Verdict,
     table: TableWriter<Sample>,
     stacks: Stacks,
     user: UserSymbols,
     softirq_only: bool,
-    failed: Option<recording::Error>,
+    lost: Count,
 }
 
-impl Sink {
-    fn take(&mut self, record: &[u8]) {
-        if self.failed.is_none()
-            && let Some(sample) = read_partly::<tw_sample>(record, offset_of!(tw_sample, frames))
-        {
-            self.failed = self.push(&sample).err();
+impl RingSource for Watched<'_> {
+    fn ring(&self) -> &dyn MapCore {
+        self.profile.ring()
+    }
+
+    fn report(&self) -> Report {
+        let (hz, symbols) = (Some(self.profile.hz), self.symbols.clone());
+        Report {
+            sources: sources(Verdict::Attached, hz, symbols, self.lost.total),
+            ..Report::default()
         }
     }
 
+    fn take(&mut self, record: &[u8]) -> Result<(), Error> {
+        match read_partly::<tw_sample>(record, offset_of!(tw_sample, frames)) {
+            Some(sample) => Ok(self.push(&sample)?),
+            None => Ok(()),
+        }
+    }
+
+    fn stop(&mut self, _: &HealthLog) -> Result<(), Error> {
+        self.profile.links.clear();
+        Ok(())
+    }
+
+    fn look(&mut self, health: &HealthLog, _: bool) -> Result<(), Error> {
+        match self.profile.newly_lost(&mut self.lost)? {
+            0 => {}
+            n => health.say(SourceName::Profile, HealthKind::Lost, n, RING_FULL)?,
+        }
+        self.stacks.say_dropped(health)?;
+        Ok(self.user.say_notes(health)?)
+    }
+
+    // Rows refer to stacks: these come first.
+    fn seal_if_due(&mut self) -> Result<(), Error> {
+        self.stacks.hand_over()?;
+        Ok(self.table.seal_if_due()?)
+    }
+
+    fn seal(&mut self) -> Result<(), Error> {
+        self.stacks.seal()?;
+        Ok(self.table.seal()?)
+    }
+}
+
+impl Watched<'_> {
     fn push(&mut self, s: &tw_sample) -> Result<(), recording::Error> {
         let n = (s.n_kernel as usize).min(s.frames.len() / 2);
         let (kernel, user) = s.frames.split_at(n);

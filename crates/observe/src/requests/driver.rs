@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::mem::MaybeUninit;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, MapType, OpenObject, RingBuffer};
+use libbpf_rs::{Link, MapCore, MapFlags, MapType, OpenObject};
 use recording::{HealthKind, Source, SourceName, Verdict};
 
 use super::listening::Listening;
@@ -16,7 +16,7 @@ use crate::filter::{Filter, WireFilter};
 use crate::health::HealthLog;
 use crate::iter;
 use crate::kernel::{KernelBtf, MISSED, Missed, hz};
-use crate::ring::{Count, RING_FULL, ring_of_bytes};
+use crate::ring::{Count, RING_FULL};
 use crate::wire::requests::{RequestsSkel, RequestsSkelBuilder};
 use crate::wire::{read, same, tw_exchange, tw_requests, tw_service};
 
@@ -189,15 +189,8 @@ impl<'o> Requests<'o> {
     }
 
     /// The ring of the slowest exchanges.
-    pub fn ring<'r>(
-        &self,
-        mut each: impl FnMut(&tw_exchange) + 'r,
-    ) -> Result<RingBuffer<'r>, Error> {
-        ring_of_bytes(&self.skel.maps.ring, move |bytes| {
-            if let Some(exchange) = read(bytes) {
-                each(&exchange);
-            }
-        })
+    pub fn ring(&self) -> &dyn MapCore {
+        &self.skel.maps.ring
     }
 
     /// Hands every service with its sums so far to `each`.

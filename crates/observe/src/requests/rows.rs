@@ -22,7 +22,6 @@ pub struct Rows {
     time: TableWriter<RequestTime>,
     exchange: TableWriter<Exchange>,
     before: BTreeMap<Key, Before>,
-    failed: Option<recording::Error>,
 }
 
 /// What a service had come to, and when it last had something to tell.
@@ -77,15 +76,12 @@ impl Rows {
             time: writer.table()?,
             exchange: writer.table()?,
             before: BTreeMap::new(),
-            failed: None,
         })
     }
 
-    /// One of the slowest, as the ring hands it out; the first error is kept for [`seal`](Self::seal).
-    pub fn exchange(&mut self, x: &tw_exchange) {
-        if self.failed.is_none() {
-            self.failed = self.exchange.push(row(x)).err();
-        }
+    /// One of the slowest, or one that is still under way at last.
+    pub fn exchange(&mut self, x: &tw_exchange) -> Result<(), Error> {
+        Ok(self.exchange.push(row(x))?)
     }
 
     /// What a service has come to by now; how many exchanges have ended since it was last told.
@@ -174,9 +170,6 @@ impl Rows {
 
     /// Seals what is there.
     pub fn seal(&mut self) -> Result<(), Error> {
-        if let Some(failed) = self.failed.take() {
-            return Err(failed.into());
-        }
         self.request.seal()?;
         self.time.seal()?;
         Ok(self.exchange.seal()?)
@@ -184,10 +177,10 @@ impl Rows {
 
     /// Seals it if that is due.
     pub fn seal_if_due(&mut self) -> Result<(), Error> {
-        match self.request.is_due() || self.exchange.is_due() || self.failed.is_some() {
-            true => self.seal(),
-            false => Ok(()),
+        if self.request.is_due() || self.exchange.is_due() {
+            self.seal()?;
         }
+        Ok(())
     }
 }
 

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, OpenObject, RingBuffer};
+use libbpf_rs::{Link, MapCore, OpenObject};
 use recording::{HealthKind, Source, SourceName, Verdict, monotonic_ns};
 
 use crate::error::{Error, bpf_error};
@@ -13,7 +13,7 @@ use crate::filter::{Filter, WireFilter};
 use crate::health::HealthLog;
 use crate::iter;
 use crate::kernel::{Callers, KernelBtf, defects, epoll_calls, lock_calls};
-use crate::ring::{Count, RING_FULL, ring_of_bytes};
+use crate::ring::{Count, RING_FULL};
 use crate::space;
 use crate::wire::tasks::{OpenTasksSkel, TasksSkel, TasksSkelBuilder};
 use crate::wire::{same, tw_task_kind, tw_thread};
@@ -249,9 +249,9 @@ impl<'o> Tasks<'o> {
         iter::run(&self.dump, "the thread iterator", each)
     }
 
-    /// The ring; each `drain` hands the records that are in it to `each`.
-    pub fn ring<'r>(&self, each: impl FnMut(&[u8]) + 'r) -> Result<RingBuffer<'r>, Error> {
-        ring_of_bytes(&self.skel.maps.ring, each)
+    /// The ring of records.
+    pub fn ring(&self) -> &dyn MapCore {
+        &self.skel.maps.ring
     }
 
     /// Says what was lost or late since the last call.

@@ -1,11 +1,11 @@
 //! The thread that watches threads: drains the ring on a timer, looks at all threads every interval.
 
-use std::cell::RefCell;
 use std::mem::MaybeUninit;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use recording::{HealthKind, SourceName, Writer, monotonic_ns};
+use libbpf_rs::MapCore;
+use recording::{HealthKind, SourceName, Verdict, Writer, monotonic_ns};
 
 use super::driver::{Losses, TaskOptions, Tasks};
 use super::epolls::Epolls;
@@ -15,7 +15,8 @@ use crate::error::Error;
 use crate::health::HealthLog;
 use crate::kernel::{KernelBtf, Names};
 use crate::pace::{Allowance, Pace};
-use crate::ring::{DRAIN_EVERY, LOOK_FOR_LOSSES_EVERY, drain};
+use crate::ring::DRAIN_EVERY;
+use crate::ring_source::{RingSource, run};
 use crate::stacks::Stacks;
 use crate::wire::{read, tw_task_kind, tw_thread};
 use crate::worker::{Control, Report};
@@ -44,87 +45,135 @@ pub fn watch(
     let btf = KernelBtf::load().map_err(Error::Kernel)?;
     let mut objects = [const { MaybeUninit::uninit() }; 4];
     let callers = stacks.callers();
-    let mut tasks = Tasks::attach(&mut objects, options, &btf, &callers)?;
-    let told = stacks.clone();
+    let tasks = Tasks::attach(&mut objects, options, &btf, &callers)?;
     let names = Names::load(&btf);
     drop(btf); // megabytes
-    let symbols = callers.verdict;
-    let rows = RefCell::new(Rows {
-        waits: match options.waits {
-            true => Some(Waits::new(writer.table()?, stacks, names)),
-            false => None,
+    let watched = Watched {
+        options,
+        tasks,
+        symbols: callers.verdict,
+        stacks: stacks.clone(),
+        rows: Rows {
+            waits: match options.waits {
+                true => Some(Waits::new(writer.table()?, stacks, names)),
+                false => None,
+            },
+            threads: match options.threads {
+                true => Some(Threads::new(writer.table()?, writer.table()?)),
+                false => None,
+            },
+            epolls: Epolls::new(writer.table()?),
         },
-        threads: match options.threads {
-            true => Some(Threads::new(writer.table()?, writer.table()?)),
-            false => None,
-        },
-        epolls: Epolls::new(writer.table()?),
-        failed: None,
-    });
-    let mut losses = Losses::default();
-    control.ready(Report {
-        sources: tasks.sources(&losses, symbols.clone()),
-        ..Report::default()
-    });
-
-    let ring = tasks.ring(|record| rows.borrow_mut().take(record))?;
-    let consume = || {
-        drain(&ring)?;
-        rows.borrow_mut().failed.take().map_or(Ok(()), Err)
+        losses: Losses::default(),
+        pace: Pace::new(options.interval, MOST, allowance),
+        round: Instant::now(),
+        rounds: 0,
+        last_round: 0,
+        epolls_read: Instant::now(),
     };
-    let (mut looked, mut round) = (Instant::now(), Instant::now());
-    let mut epolls_read = Instant::now();
-    let (mut rounds, mut last_round) = (0u64, 0);
-    let mut pace = Pace::new(options.interval, MOST, allowance);
-    loop {
-        let stopping = control.stopping(DRAIN_EVERY.min(options.interval));
-        consume()?;
-        if options.threads && (stopping || round.elapsed() >= pace.interval) {
-            round = Instant::now();
-            pace.begin();
-            let began = monotonic_ns();
-            let all = stopping || rounds % ALL_EVERY == 0;
-            let mut rows = rows.borrow_mut();
-            tasks.threads(if all { 0 } else { last_round }, |t| rows.thread(t))?;
-            // There is no next row to cover what was skipped.
-            let mut tries = 0;
-            while stopping && tasks.skipped() > 0 && tries < LAST_TRIES {
-                tries += 1;
-                sleep(Duration::from_millis(1));
-                tasks.threads(0, |t| rows.thread(t))?;
-            }
-            let complete = all && tasks.skipped() == 0;
-            if let (true, Some(threads)) = (complete, &mut rows.threads) {
-                threads.forget_before(began);
-            }
-            (last_round, rounds) = (began, rounds + 1);
-            if let Some(detail) = pace.end() {
-                let detail = format!("a look at all threads {detail}");
-                health.say(SourceName::Threads, HealthKind::Slowed, 0, detail)?;
-            }
+    run(watched, health, control)
+}
+
+struct Watched<'o> {
+    options: &'o TaskOptions,
+    tasks: Tasks<'o>,
+    /// Whether functions of the kernel have names.
+    symbols: Verdict,
+    stacks: Stacks,
+    rows: Rows,
+    losses: Losses,
+    pace: Pace,
+    /// When all threads were last looked at, so many times so far, and from when on, ns.
+    round: Instant,
+    rounds: u64,
+    last_round: u64,
+    epolls_read: Instant,
+}
+
+impl RingSource for Watched<'_> {
+    fn ring(&self) -> &dyn MapCore {
+        self.tasks.ring()
+    }
+
+    fn drain_every(&self) -> Duration {
+        DRAIN_EVERY.min(self.options.interval)
+    }
+
+    fn report(&self) -> Report {
+        Report {
+            sources: self.tasks.sources(&self.losses, self.symbols.clone()),
+            ..Report::default()
         }
-        if stopping || epolls_read.elapsed() >= options.interval.min(EPOLLS_EVERY) {
-            epolls_read = Instant::now();
-            rows.borrow_mut().epolls.read()?;
+    }
+
+    fn take(&mut self, record: &[u8]) -> Result<(), Error> {
+        self.rows.take(record)
+    }
+
+    fn stop(&mut self, health: &HealthLog) -> Result<(), Error> {
+        if self.options.threads {
+            self.look_at_threads(health, true)?;
         }
-        if stopping {
-            tasks.links.clear();
-            consume()?;
+        self.rows.epolls.read()?;
+        self.tasks.links.clear();
+        Ok(())
+    }
+
+    fn drained(&mut self, health: &HealthLog, stopped: bool) -> Result<(), Error> {
+        if stopped {
+            return Ok(());
         }
-        if stopping || looked.elapsed() >= LOOK_FOR_LOSSES_EVERY {
-            looked = Instant::now();
-            tasks.say_losses(&mut losses, health)?;
-            rows.borrow_mut().epolls.say_left_out(health)?;
-            told.say_dropped(health)?;
+        if self.options.threads && self.round.elapsed() >= self.pace.interval {
+            self.look_at_threads(health, false)?;
         }
-        if stopping {
-            rows.borrow_mut().finish()?;
-            return Ok(Report {
-                sources: tasks.sources(&losses, symbols.clone()),
-                ..Report::default()
-            });
+        if self.epolls_read.elapsed() >= self.options.interval.min(EPOLLS_EVERY) {
+            self.epolls_read = Instant::now();
+            self.rows.epolls.read()?;
         }
-        rows.borrow_mut().seal_if_due()?;
+        Ok(())
+    }
+
+    fn look(&mut self, health: &HealthLog, _: bool) -> Result<(), Error> {
+        self.tasks.say_losses(&mut self.losses, health)?;
+        self.rows.epolls.say_left_out(health)?;
+        Ok(self.stacks.say_dropped(health)?)
+    }
+
+    fn seal_if_due(&mut self) -> Result<(), Error> {
+        self.rows.seal_if_due()
+    }
+
+    fn seal(&mut self) -> Result<(), Error> {
+        self.rows.finish()
+    }
+}
+
+impl Watched<'_> {
+    /// A row of each thread that did something, now and then of all; of all that are there at last.
+    fn look_at_threads(&mut self, health: &HealthLog, last: bool) -> Result<(), Error> {
+        self.round = Instant::now();
+        self.pace.begin();
+        let (tasks, rows) = (&mut self.tasks, &mut self.rows);
+        let began = monotonic_ns();
+        let all = last || self.rounds.is_multiple_of(ALL_EVERY);
+        tasks.threads(if all { 0 } else { self.last_round }, |t| rows.thread(t))?;
+        // There is no next row to cover what was skipped.
+        let mut tries = 0;
+        while last && tasks.skipped() > 0 && tries < LAST_TRIES {
+            tries += 1;
+            sleep(Duration::from_millis(1));
+            tasks.threads(0, |t| rows.thread(t))?;
+        }
+        let complete = all && tasks.skipped() == 0;
+        if let (true, Some(threads)) = (complete, &mut rows.threads) {
+            threads.forget_before(began);
+        }
+        (self.last_round, self.rounds) = (began, self.rounds + 1);
+        if let Some(detail) = self.pace.end() {
+            let detail = format!("a look at all threads {detail}");
+            health.say(SourceName::Threads, HealthKind::Slowed, 0, detail)?;
+        }
+        Ok(())
     }
 }
 
@@ -132,17 +181,10 @@ struct Rows {
     waits: Option<Waits>,
     threads: Option<Threads>,
     epolls: Epolls,
-    failed: Option<Error>,
 }
 
 impl Rows {
-    fn take(&mut self, record: &[u8]) {
-        if self.failed.is_none() {
-            self.failed = self.try_take(record).err();
-        }
-    }
-
-    fn try_take(&mut self, record: &[u8]) -> Result<(), Error> {
+    fn take(&mut self, record: &[u8]) -> Result<(), Error> {
         let kind = record.first_chunk().map(|b| u32::from_ne_bytes(*b));
         match (kind.map(tw_task_kind), &mut self.waits) {
             (Some(tw_task_kind::TW_TASK_WAIT), Some(waits)) => {

@@ -1,0 +1,88 @@
+//! A source whose records come through a ring buffer, and the loop of the thread that drains it.
+
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+use libbpf_rs::MapCore;
+
+use crate::error::Error;
+use crate::health::HealthLog;
+use crate::ring::{DRAIN_EVERY, LOOK_FOR_LOSSES_EVERY, drain, ring};
+use crate::worker::{Control, Report};
+
+/// A source that is attached.
+pub trait RingSource {
+    /// Its ring.
+    fn ring(&self) -> &dyn MapCore;
+
+    /// How often the ring is drained.
+    fn drain_every(&self) -> Duration {
+        DRAIN_EVERY
+    }
+
+    /// Its verdicts, and what was lost so far.
+    fn report(&self) -> Report;
+
+    /// Takes a record.
+    fn take(&mut self, record: &[u8]) -> Result<(), Error>;
+
+    /// Detaches; what is in the ring stays.
+    fn stop(&mut self, health: &HealthLog) -> Result<(), Error>;
+
+    /// What is to be done when the ring was drained; for the last time when the source was stopped.
+    fn drained(&mut self, _health: &HealthLog, _stopped: bool) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Once a second, and at last when the source was stopped: says what was lost since.
+    fn look(&mut self, health: &HealthLog, stopped: bool) -> Result<(), Error>;
+
+    /// Seals the segments that are due.
+    fn seal_if_due(&mut self) -> Result<(), Error>;
+
+    /// Seals all rows.
+    fn seal(&mut self) -> Result<(), Error>;
+}
+
+/// Says that the source is ready, and drains it until told to stop.
+pub fn run(
+    source: impl RingSource,
+    health: &HealthLog,
+    control: &Control,
+) -> Result<Report, Error> {
+    control.ready(source.report());
+    let every = source.drain_every();
+    let source = RefCell::new(source);
+    let failed = RefCell::new(None);
+    let ring = ring(source.borrow().ring(), |record| {
+        let mut failed = failed.borrow_mut();
+        if failed.is_none() {
+            *failed = source.borrow_mut().take(record).err();
+        }
+    })?;
+    let take_all = || {
+        drain(&ring)?;
+        failed.take().map_or(Ok(()), Err)
+    };
+    let mut looked = Instant::now();
+    loop {
+        let stopping = control.stopping(every);
+        take_all()?;
+        if stopping {
+            source.borrow_mut().stop(health)?;
+            // What happened before the end is not lost.
+            take_all()?;
+        }
+        let mut attached = source.borrow_mut();
+        attached.drained(health, stopping)?;
+        if stopping || looked.elapsed() >= LOOK_FOR_LOSSES_EVERY {
+            looked = Instant::now();
+            attached.look(health, stopping)?;
+        }
+        if stopping {
+            attached.seal()?;
+            return Ok(attached.report());
+        }
+        attached.seal_if_due()?;
+    }
+}
