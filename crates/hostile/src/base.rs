@@ -5,11 +5,10 @@ use std::path::Path;
 
 use anyhow::Result;
 use arrow_array::RecordBatch;
-use arrow_schema::DataType;
 use recording::tables as t;
 use recording::{FORMAT, Host, Manifest, Namespace, Source, SourceName, Table, Verdict, Writer};
 
-use crate::semantic::column;
+use crate::column::{Value, column};
 
 /// Rows of each table, in each of its segments.
 const ROWS: u64 = 400;
@@ -108,17 +107,6 @@ fn table<T: Table>(writer: &Writer, dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a column of made-up rows holds.
-#[derive(Clone, Debug)]
-pub(crate) enum Value {
-    /// A number, in whatever type.
-    Number(u64),
-    /// A text.
-    Text(String),
-    /// An address.
-    Addr(Vec<u8>),
-}
-
 fn value(table: &str, name: &str, row: u64) -> Value {
     let some = |of: &[&str]| Value::Text(of[row as usize % of.len()].into());
     match name {
@@ -161,18 +149,4 @@ fn value(table: &str, name: &str, row: u64) -> Value {
         }
         _ => Value::Number(row.wrapping_mul(0x9e37_79b9) % 5_000),
     }
-}
-
-/// The value as a text, for columns of texts that have no own above.
-pub(crate) fn as_text(value: &Value) -> String {
-    match value {
-        Value::Number(n) => format!("x{}", n % 6),
-        Value::Text(text) => text.clone(),
-        Value::Addr(_) => "address".into(),
-    }
-}
-
-/// Whether a type is a dictionary of these.
-pub(crate) fn is_dictionary_of(of: &DataType, value: &DataType) -> bool {
-    matches!(of, DataType::Dictionary(_, v) if **v == *value)
 }

@@ -9,8 +9,8 @@ use arrow_schema::DataType;
 use arrow_select::take::take_record_batch;
 use serde_json::json;
 
-use crate::base::{Value, is_dictionary_of};
-use crate::semantic::{Shape, column, read, replace, write};
+use crate::column::{Value, column, is_dictionary_of};
+use crate::semantic::{Shape, read, replace, write};
 
 /// A way to hurt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 mod base;
 mod bombs;
 mod bytes;
+mod column;
 mod copy;
 mod files;
 mod headers;

@@ -5,12 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
-use arrow_array::builder::StringDictionaryBuilder;
 use arrow_array::cast::AsArray;
 use arrow_array::types as adt;
 use arrow_array::{
-    ArrayRef, BinaryArray, BooleanArray, DictionaryArray, FixedSizeBinaryArray, Int32Array,
-    ListArray, PrimitiveArray, RecordBatch, StringArray, StructArray, UInt32Array, new_null_array,
+    ArrayRef, FixedSizeBinaryArray, ListArray, RecordBatch, StringArray, StructArray, UInt32Array,
+    new_null_array,
 };
 use arrow_schema::{DataType, Field, Schema};
 use arrow_select::concat::concat_batches;
@@ -22,7 +21,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersi
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
-use crate::base::{Value, as_text, is_dictionary_of};
+use crate::column::{Value, column, is_dictionary_of};
 use crate::{copy, one};
 
 /// How a segment is written.
@@ -117,51 +116,6 @@ pub(crate) fn write(path: &Path, batches: &[RecordBatch], shape: Shape) -> Resul
     }
     writer.close()?;
     Ok(())
-}
-
-/// A column of a type.
-pub(crate) fn column(of: &DataType, rows: usize, value: impl Fn(u64) -> Value) -> Result<ArrayRef> {
-    let number = |row: u64| match value(row) {
-        Value::Number(n) => n,
-        Value::Text(_) | Value::Addr(_) => row,
-    };
-    let all = 0..rows as u64;
-    macro_rules! numbers {
-        ($type:ty) => {
-            Arc::new(PrimitiveArray::<$type>::from_iter_values(
-                all.map(|row| number(row) as _),
-            ))
-        };
-    }
-    Ok(match of {
-        DataType::UInt8 => numbers!(adt::UInt8Type),
-        DataType::UInt16 => numbers!(adt::UInt16Type),
-        DataType::UInt32 => numbers!(adt::UInt32Type),
-        DataType::UInt64 => numbers!(adt::UInt64Type),
-        DataType::Int32 => numbers!(adt::Int32Type),
-        DataType::Int64 => numbers!(adt::Int64Type),
-        DataType::Float64 => numbers!(adt::Float64Type),
-        DataType::Boolean => Arc::new(BooleanArray::from_iter(
-            all.map(|row| Some(number(row) % 2 == 1)),
-        )),
-        of if is_dictionary_of(of, &DataType::Utf8) => {
-            let mut texts = StringDictionaryBuilder::<adt::Int32Type>::new();
-            for row in all {
-                texts.append(as_text(&value(row)))?;
-            }
-            Arc::new(texts.finish())
-        }
-        of if is_dictionary_of(of, &DataType::Binary) => {
-            let addr = |row| match value(row) {
-                Value::Addr(bytes) => bytes,
-                Value::Number(_) | Value::Text(_) => vec![0; 16],
-            };
-            let values = BinaryArray::from_iter_values(all.map(addr));
-            let keys = Int32Array::from_iter_values(0..rows as i32);
-            Arc::new(DictionaryArray::try_new(keys, Arc::new(values))?)
-        }
-        other => bail!("no column of {other}"),
-    })
 }
 
 /// Numbers that hurt.

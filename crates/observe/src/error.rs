@@ -4,8 +4,6 @@ use std::sync::Mutex;
 
 use libbpf_rs::PrintLevel;
 
-use crate::limits;
-
 /// Why a recording could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -57,34 +55,7 @@ pub enum Error {
     Thread(&'static str),
 }
 
-/// How the system and libbpf say that no more files may be open.
-const TOO_MANY_FILES: &[&str] = &["EMFILE", "Too many open files", "(os error 24)"];
-
 impl Error {
-    /// Names the limit where the reason is that no more files may be open.
-    pub(crate) fn or_files(self) -> Error {
-        let is_kind = matches!(
-            self,
-            Error::Bpf { .. } | Error::System { .. } | Error::Recording(_) | Error::Kernel(_)
-        );
-        let text = self.reason();
-        if !is_kind || !TOO_MANY_FILES.iter().any(|words| text.contains(words)) {
-            return self;
-        }
-        let what = match self {
-            Error::Bpf { what, .. } | Error::System { what, .. } => what,
-            Error::Recording(_) => "writing the recording".into(),
-            _ => "reading what the kernel says of itself".into(),
-        };
-        let namespaces = crate::netns::find().len() as u64;
-        Error::Files {
-            what,
-            may: limits::files(),
-            namespaces,
-            needs: limits::files_needed(namespaces),
-        }
-    }
-
     /// The reason alone, for doctor and for verdicts: without the advice to ask doctor.
     pub fn reason(&self) -> String {
         match self {

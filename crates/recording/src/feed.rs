@@ -8,8 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 
 use crate::table::Table;
-use crate::write::Place;
-use crate::{Batch, Error, Writer};
+use crate::{Batch, Error};
 
 /// Segments that may wait for the reader; a producer that finds them all taken waits.
 const WAITING: usize = 256;
@@ -38,14 +37,10 @@ pub enum Next {
 }
 
 impl Feed {
-    /// A writer and where what it writes arrives.
-    pub fn new() -> (Writer, Feed) {
-        Feed::from(Place::Feed)
-    }
-
-    pub(crate) fn from(place: impl FnOnce(SyncSender<Segment>) -> Place) -> (Writer, Feed) {
+    /// Where a writer sends segments, and where they arrive.
+    pub(crate) fn channel() -> (SyncSender<Segment>, Feed) {
         let (sender, receiver) = sync_channel(WAITING);
-        (Writer::to(place(sender)), Feed(receiver))
+        (sender, Feed(receiver))
     }
 
     /// The next segment, waiting for it at most so long.

@@ -12,6 +12,9 @@ use rustix::io::Errno;
 
 use crate::{Error, limits};
 
+/// What a recording is of: see [`Manifest`](crate::Manifest).
+pub(crate) const MANIFEST: &str = "manifest.json";
+
 /// Addresses, command lines and the load of a host are nobody else's.
 const DIR_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;

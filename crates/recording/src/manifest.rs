@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::files::{make_file, open_file, open_given_dir};
+use crate::files::{MANIFEST, make_file, open_file, open_given_dir};
 use crate::vocabulary::SourceName;
 use crate::{Error, Filter, limits, scrub};
 
@@ -219,7 +219,7 @@ impl Manifest {
     /// The directory cannot be written.
     pub fn write(&self, dir: &Path) -> Result<(), Error> {
         let open = dir.join("manifest.json.open");
-        let path = dir.join("manifest.json");
+        let path = dir.join(MANIFEST);
         let text = serde_json::to_vec_pretty(&self.clone().bounded()).map_err(|e| Error::Io {
             path: path.clone(),
             why: e.into(),
@@ -289,8 +289,8 @@ impl Manifest {
             std::io::ErrorKind::NotADirectory => foreign("this is a file, not a directory"),
             _ => Error::io(shown)(e),
         })?;
-        let path = shown.join("manifest.json");
-        let file = open_file(&within, "manifest.json", &path)?;
+        let path = shown.join(MANIFEST);
+        let file = open_file(&within, MANIFEST, &path)?;
         let (file, size) = file.ok_or_else(|| foreign("it has no manifest.json"))?;
         if size > limits::MANIFEST {
             return Err(Error::damaged(&path, "larger than a manifest can be"));

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use tar::{Builder, EntryType, Header};
 
-use crate::files::{TableDir, file_name, open_file, open_given_dir};
+use crate::files::{MANIFEST, TableDir, file_name, open_file, open_given_dir};
 use crate::{Error, Manifest, limits, tables, unpack};
 
 /// How the name of a recording ends that is one file.
@@ -15,7 +15,6 @@ pub const PACKED: &str = "tcpw";
 
 /// The directory that `tar -x` makes of it.
 const DIR: &str = "recording.tcpwhy";
-pub(crate) const MANIFEST: &str = "manifest.json";
 
 /// A file of a recording.
 struct Part {

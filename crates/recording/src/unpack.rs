@@ -8,8 +8,7 @@ use flate2::read::MultiGzDecoder;
 use rustix::fs::statvfs;
 use tar::{Archive, EntryType, Header};
 
-use crate::files::{file_name, make_dir, new_file};
-use crate::pack::MANIFEST;
+use crate::files::{MANIFEST, file_name, make_dir, new_file};
 use crate::{Error, Manifest, Scratch, limits, tables};
 
 const BLOCK: usize = 512;

@@ -54,6 +54,14 @@ pub(crate) enum Place {
     Both(Arc<PathBuf>, SyncSender<Segment>),
 }
 
+impl Feed {
+    /// A writer and where what it writes arrives.
+    pub fn new() -> (Writer, Feed) {
+        let (sender, feed) = Feed::channel();
+        (Writer::to(Place::Feed(sender)), feed)
+    }
+}
+
 impl Writer {
     /// Makes the directory `dir`, which only its owner can enter, and its first manifest.
     ///
@@ -86,8 +94,9 @@ impl Writer {
     /// Something is there already, or the directory cannot be made.
     pub fn followed(dir: &Path, manifest: &Manifest) -> Result<(Writer, Feed), Error> {
         make(dir, manifest)?;
-        let dir = Arc::new(dir.to_path_buf());
-        Ok(Feed::from(|sender| Place::Both(dir, sender)))
+        let (sender, feed) = Feed::channel();
+        let place = Place::Both(Arc::new(dir.to_path_buf()), sender);
+        Ok((Writer::to(place), feed))
     }
 
     pub(crate) fn to(place: Place) -> Writer {
