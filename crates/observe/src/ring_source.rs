@@ -23,6 +23,9 @@ pub trait RingSource {
     /// Its verdicts, and what was lost so far.
     fn report(&self) -> Report;
 
+    /// Recording has begun: here is time for what need not be there before.
+    fn begun(&mut self) {}
+
     /// Takes a record.
     fn take(&mut self, record: &[u8]) -> Result<(), Error>;
 
@@ -46,11 +49,12 @@ pub trait RingSource {
 
 /// Says that the source is ready, and drains it until told to stop.
 pub fn run(
-    source: impl RingSource,
+    mut source: impl RingSource,
     health: &HealthLog,
     control: &Control,
 ) -> Result<Report, Error> {
     control.ready(source.report());
+    source.begun();
     let every = source.drain_every();
     let source = RefCell::new(source);
     let failed = RefCell::new(None);

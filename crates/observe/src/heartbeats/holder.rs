@@ -19,8 +19,9 @@ const SOCKETS: usize = 1 << 16;
 
 /// What is known of who holds what.
 pub struct HeldBy<'o> {
-    /// `None` where open files cannot be read.
+    /// `None` until it is loaded, and where open files cannot be read.
     holders: Option<Holders<'o>>,
+    object: Option<&'o mut MaybeUninit<OpenObject>>,
     /// Process and its name, by inode of the socket, when last looked.
     known: HashMap<u64, (u32, Text)>,
     looked: Option<Instant>,
@@ -31,11 +32,18 @@ impl<'o> HeldBy<'o> {
     /// Knows nothing yet.
     pub fn new(object: &'o mut MaybeUninit<OpenObject>, allowance: Allowance) -> HeldBy<'o> {
         HeldBy {
-            holders: Holders::load(object, Of::All).ok(),
+            holders: None,
+            object: Some(object),
             known: HashMap::new(),
             looked: None,
             pace: Pace::new(EVERY, MOST, allowance),
         }
+    }
+
+    /// Loads the program that reads open files.
+    pub fn load(&mut self) {
+        let object = self.object.take();
+        self.holders = object.and_then(|object| Holders::load(object, Of::All).ok());
     }
 
     /// Looks anew when one of these sockets is not known, unless that was done a moment ago.

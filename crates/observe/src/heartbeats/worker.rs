@@ -66,6 +66,10 @@ impl RingSource for Watched<'_> {
         }
     }
 
+    fn begun(&mut self) {
+        self.rows.held_by.load();
+    }
+
     fn take(&mut self, record: &[u8]) -> Result<(), Error> {
         self.come.extend(read::<tw_gap>(record));
         Ok(())
