@@ -111,11 +111,11 @@ impl RingSource for Watched<'_> {
     }
 
     fn seal_if_due(&mut self) -> Result<(), Error> {
-        Ok(self.rows.seal_if_due()?)
+        self.rows.seal_if_due()
     }
 
     fn seal(&mut self) -> Result<(), Error> {
-        Ok(self.rows.seal()?)
+        self.rows.seal()
     }
 }
 
