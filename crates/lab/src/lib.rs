@@ -11,6 +11,7 @@ mod host_time;
 mod judge;
 mod leftovers;
 mod link;
+mod look;
 mod netns;
 mod outcome;
 mod plant;
@@ -23,7 +24,7 @@ mod shield;
 mod stop;
 mod workload;
 
-pub use engine::{RunOptions, run};
+pub use engine::{RunOptions, run, run_pack};
 pub use error::Error;
 pub use exam::{
     AGAIN, Bin, ExamOptions, Fault, Felt, Found, GRADING, Grade, Group, Part, Progress, Row, Score,
@@ -32,13 +33,13 @@ pub use exam::{
 pub use leftovers::clean_leftovers;
 pub use link::{Counters, Link, Wire};
 pub use netns::Netns;
-pub use outcome::{Change, Figure, Fix, LinkReport, Outcome, Round, Workload};
+pub use outcome::{Change, Figure, Fix, LinkReport, Outcome, Pack, Round, Workload};
 pub use plant::{Load, Plant, Programs};
 pub use repeat::{Repeated, RunLine, render_runs, repeat};
 pub use report::render;
 pub use scenario::{
     AccountTruth, BinderSpec, Check, ClientSpec, FixTruth, Less, LinkSpec, NodeSpec, ProgramSpec,
-    RunsTruth, Scenario, ServerSpec, Suite, Summary, Tbf, Truth, checks, list,
+    RunsTruth, Scenario, ServerSpec, Suite, Summary, Tbf, Truth, checks, list, packs,
 };
 pub use stop::Stop;
 pub use workload::{

@@ -9,6 +9,15 @@ use crate::link::Counters;
 use crate::scenario::Truth;
 use crate::workload::{BinderReport, ClientReport, ServerReport};
 
+/// Scenarios that were planted side by side and looked at together.
+#[derive(Clone, Debug)]
+pub struct Pack {
+    /// Each by itself, in the order in which they were asked for.
+    pub outcomes: Vec<Outcome>,
+    /// What `tcpwhy explain` says to a person of all of them; only when it was asked for.
+    pub explanation: Option<String>,
+}
+
 /// One run of one scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
@@ -18,6 +27,9 @@ pub struct Outcome {
     pub title: String,
     /// The seed that repeats the run.
     pub seed: u64,
+    /// The scenarios that were planted beside it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<String>,
     /// What was planted.
     pub truth: Truth,
     /// tcpwhy told the truth and, if asked to, mended it.

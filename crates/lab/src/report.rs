@@ -20,6 +20,9 @@ fn write(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
         "scenario  {} (seed {}): {}",
         outcome.scenario, outcome.seed, outcome.title
     )?;
+    if !outcome.beside.is_empty() {
+        writeln!(text, "beside    {}", outcome.beside.join(", "))?;
+    }
     let place = match (&truth.server, truth.port) {
         (Some(server), _) => format!(", at the server {server}"),
         (None, Some(port)) => format!(", at port {port}"),
@@ -116,6 +119,7 @@ mod tests {
             scenario: scenario.name,
             title: scenario.title,
             seed: 1,
+            beside: vec![],
             truth: scenario.truth,
             passed: true,
             why: vec![],

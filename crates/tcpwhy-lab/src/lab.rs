@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 
 use crate::exam;
@@ -39,8 +39,9 @@ pub enum Suite {
 /// Arguments of `tcpwhy lab run`.
 #[derive(Args, Debug)]
 pub struct RunArgs {
-    /// The scenario, or a file that describes one (x.toml)
-    name: String,
+    /// The scenario, or a file that describes one (x.toml); several are planted side by side and looked at together
+    #[arg(required = true, value_name = "NAME")]
+    names: Vec<String>,
     /// Another seed varies counts and timing a little; the truth stays
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -64,7 +65,7 @@ pub struct RunArgs {
         hide_default_value = true
     )]
     record: String,
-    /// One JSON object
+    /// One JSON object per scenario
     #[arg(long)]
     json: bool,
 }
@@ -97,15 +98,24 @@ fn list(json: bool, suite: Option<Suite>, out: &mut impl Write) -> Result<ExitCo
 }
 
 fn scenario(args: RunArgs, out: &mut impl Write) -> Result<ExitCode> {
+    let mut names = args.names.into_iter();
+    let first = names.next().unwrap_or_default();
     let options = lab::RunOptions {
+        beside: names.collect(),
         seed: args.seed,
         changes: args.changes,
         fix: args.fix,
         keep: args.keep,
         record: args.record.split_whitespace().map(String::from).collect(),
         explain: !args.json,
-        ..lab::RunOptions::new(args.name)
+        ..lab::RunOptions::new(first)
     };
+    if !options.beside.is_empty() {
+        if args.runs.is_some() || !options.changes.is_empty() {
+            bail!("--runs and --set are of one scenario, not of several");
+        }
+        return together(&options, args.json, out);
+    }
     if let Some(runs) = args.runs {
         let repeated = lab::repeat(&options, runs)?;
         if args.json {
@@ -122,6 +132,23 @@ fn scenario(args: RunArgs, out: &mut impl Write) -> Result<ExitCode> {
         write!(out, "{}", lab::render(&outcome))?;
     }
     Ok(exit(outcome.passed))
+}
+
+/// Several scenarios in one look, each with an outcome of its own.
+fn together(options: &lab::RunOptions, json: bool, out: &mut impl Write) -> Result<ExitCode> {
+    let pack = lab::run_pack(options)?;
+    if json {
+        view::json::lines(&pack.outcomes, out)?;
+    } else {
+        let all = pack
+            .explanation
+            .iter()
+            .map(|text| text.trim_end().to_string());
+        let each = pack.outcomes.iter().map(lab::render);
+        let blocks: Vec<String> = all.map(|text| text + "\n").chain(each).collect();
+        write!(out, "{}", blocks.join("\n"))?;
+    }
+    Ok(exit(pack.outcomes.iter().all(|o| o.passed)))
 }
 
 fn exit(passed: bool) -> ExitCode {

@@ -178,7 +178,7 @@ fn faults<'t>(rng: &mut Pcg64Mcg, templates: &'t [Scenario], turn: u64) -> Vec<&
     causes.sort_unstable();
     causes.dedup();
     let many = [1, 1, 1, 1, 1, 1, 2, 2, 2, 3][rng.random_range(0..10)];
-    let alone = |t: &Scenario| t.severity.as_ref().is_some_and(|s| s.alone);
+    let alone = |t: &Scenario| t.alone.is_some();
     let mut chosen: Vec<&Scenario> = Vec::new();
     while chosen.len() < many {
         let at = match chosen.is_empty() {

@@ -182,7 +182,7 @@ impl Plant {
             .scenario
             .link_towards(client)
             .expect("checked when the scenario was read");
-        let first = from_first == own;
+        let (link, first) = (self.number(link), from_first == own);
         match client.ipv6 {
             true => addresses::ipv6(link, first, nth).into(),
             false => addresses::ipv4(link, first, nth).into(),

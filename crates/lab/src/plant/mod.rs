@@ -218,6 +218,11 @@ impl Plant {
         self.others.get(name).map(Program::pids).unwrap_or_default()
     }
 
+    /// The number of a link among all that are planted side by side: its addresses have it.
+    fn number(&self, index: usize) -> usize {
+        self.scenario.links_before + index
+    }
+
     /// Joins the nodes of a link.
     fn join(&self, index: usize) -> Result<Option<Link>, Error> {
         let spec = &self.scenario.links[index];
@@ -226,7 +231,7 @@ impl Plant {
         let [addresses_a, addresses_b] = [(true, a), (false, b)].map(|(first, node)| {
             let clients = self.scenario.clients.iter();
             let wanted = clients.filter(|c| c.to == *node).map(|c| c.addresses);
-            addresses::with_prefix(index, first, wanted.max().unwrap_or(1))
+            addresses::with_prefix(self.number(index), first, wanted.max().unwrap_or(1))
         });
         let a = End {
             netns: &self.nodes[a],
@@ -263,7 +268,7 @@ impl Plant {
                 .as_ref()
                 .and_then(|g| self.scenario.link_between(name, g));
             if let Some((link, from_first)) = link {
-                let gateway = addresses::ipv4(link, !from_first, 0).to_string();
+                let gateway = addresses::ipv4(self.number(link), !from_first, 0).to_string();
                 self.nodes[name].ip(["route", "add", "default", "via", &gateway])?;
             }
         }
@@ -450,7 +455,7 @@ impl Plant {
             if self.is_full(from) || self.is_full(to) {
                 continue;
             }
-            for address in addresses::peers(index) {
+            for address in addresses::peers(self.number(index)) {
                 // A socket stays in the namespace it was made in.
                 let socket = self.nodes[from].inside(|| addresses::probe_socket(address))?;
                 let what = format!("the link from {from} to {to} carrying packets");

@@ -10,8 +10,30 @@ use crate::Error;
 const IPV4: &str = "198.18.";
 
 impl Scenario {
+    /// The same scenarios under names and behind addresses that no other of them has, each still by itself.
+    pub(crate) fn side_by_side(all: Vec<Scenario>) -> Result<Vec<Scenario>, Error> {
+        let mut before = 0;
+        let prefixes = 'a'..='z';
+        let mut parts = Vec::new();
+        for (scenario, prefix) in all.into_iter().zip(prefixes) {
+            if let Some(why) = &scenario.alone {
+                return Err(Error::Scenario {
+                    name: scenario.name,
+                    why: format!("nothing may be planted beside it: {why}"),
+                });
+            }
+            let links = scenario.links.len();
+            let part = scenario.renamed(&prefix.to_string(), before);
+            part.sound()?;
+            parts.push(part);
+            before += links;
+        }
+        Ok(parts)
+    }
+
     /// The same scenario behind `before` other links, with `prefix` in front of every name.
     pub(crate) fn renamed(mut self, prefix: &str, before: usize) -> Scenario {
+        self.links_before = before;
         let node = |name: &str| short(prefix, name, NODE_NAME);
         let command = |name: &str| short(prefix, name, COMMAND_NAME);
         self.nodes = std::mem::take(&mut self.nodes)
@@ -52,10 +74,12 @@ impl Scenario {
             (hog.name, hog.node) = (command(&hog.name), node(&hog.node));
         }
         let truth = &mut self.truth;
-        // What is asked of one run of one scenario alone.
-        self.suite = super::Suite::Lab;
-        (truth.fix, truth.runs) = (None, None);
-        truth.account.clear();
+        for account in &mut truth.account {
+            account.server = command(&account.server);
+        }
+        for less in truth.fix.iter_mut().flat_map(|fix| &mut fix.less) {
+            less.client = command(&less.client);
+        }
         truth.server = truth.server.as_deref().map(command);
         truth.client = truth.client.as_deref().map(|names| {
             let names: Vec<String> = names.split('|').map(command).collect();
@@ -81,6 +105,9 @@ impl Scenario {
             name: name.to_string(),
             title: name.to_string(),
             about: String::new(),
+            // The addresses of its links are those of the parts: they stand in their order.
+            links_before: 0,
+            alone: None,
             servers_first: parts.iter().any(|p| p.servers_first),
             suite: super::Suite::Lab,
             starts_together: parts.iter().any(|p| p.starts_together),
@@ -220,9 +247,54 @@ mod tests {
     }
 
     #[test]
+    fn what_is_asked_of_a_scenario_is_asked_of_it_under_other_names() {
+        let slow = part("slow-accept", "b", 3).truth;
+        assert_eq!(slow.account[0].server, "b-orders");
+        assert_eq!(slow.fix.unwrap().less[0].client, "b-shop");
+        let pool = part("snat-ports", "c", 1);
+        assert_eq!((pool.links_before, pool.links.len()), (1, 2));
+    }
+
+    #[test]
+    fn side_by_side_each_has_addresses_behind_those_of_the_one_before() {
+        let all = vec![load("snat-ports"), load("path-loss"), load("path-loss")];
+        let parts = Scenario::side_by_side(all).unwrap();
+        let before: Vec<usize> = parts.iter().map(|p| p.links_before).collect();
+        assert_eq!(before, [0, 2, 4]);
+        let told = |part: &Scenario| part.truth.resource.clone().unwrap();
+        assert_eq!(told(&parts[2]), "198.18.5.2");
+        assert_eq!(parts[2].truth.client.as_deref(), Some("c-sync"));
+        assert_eq!(parts[2].name, "path-loss");
+        let busy = vec![load("path-loss"), load("cpu-contention")];
+        let error = Scenario::side_by_side(busy).unwrap_err().to_string();
+        assert!(
+            error.contains("cpu-contention") && error.contains("CPU 1"),
+            "{error}"
+        );
+    }
+
+    /// With what is asked of it: servers and clients of its truth are checked as well.
+    #[test]
     fn every_scenario_can_be_a_part() {
         for summary in super::super::list().unwrap() {
-            part(summary.name, "n", 7).check().unwrap();
+            let (whole, part) = (load(summary.name), part(summary.name, "n", 7));
+            part.check().unwrap();
+            assert_eq!(part.suite, whole.suite);
+            let asked = |s: &Scenario| {
+                let truth = &s.truth;
+                let less = truth.fix.as_ref().map(|fix| fix.less.len());
+                (
+                    less,
+                    truth.account.len(),
+                    truth.runs.clone(),
+                    truth.impact.clone(),
+                )
+            };
+            assert_eq!(asked(&part), asked(&whole), "{}", summary.name);
         }
+    }
+
+    fn load(name: &str) -> Scenario {
+        Scenario::load(name, 1).unwrap()
     }
 }

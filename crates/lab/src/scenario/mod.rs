@@ -2,6 +2,7 @@
 
 mod change;
 mod check;
+mod load;
 mod merge;
 mod program;
 mod severity;
@@ -21,7 +22,7 @@ pub use spec::{
     AccountTruth, BinderSpec, ClientSpec, FixTruth, HogSpec, Less, LinkSpec, NodeSpec, RunsTruth,
     Scenario, ServerSpec, Suite, Tbf, Truth,
 };
-pub use suite::{Check, checks};
+pub use suite::{Check, checks, packs};
 
 use crate::Error;
 

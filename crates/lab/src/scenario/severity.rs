@@ -35,9 +35,6 @@ pub(crate) struct Severity {
     /// The fault still shows when the recording begins some seconds after it.
     #[serde(default)]
     pub(crate) may_be_older: bool,
-    /// It takes a CPU of the lab's host: others beside it would suffer from it too.
-    #[serde(default)]
-    pub(crate) alone: bool,
 }
 
 /// One value of the file that the exam changes.
@@ -152,7 +149,6 @@ mod tests {
             by_factor: false,
             hurts: Vec::new(),
             may_be_older: false,
-            alone: false,
         };
         let mut table: Table = FILE.parse().unwrap();
         severity.apply(&mut table, dose).map(|()| table)

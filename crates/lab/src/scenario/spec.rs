@@ -20,6 +20,9 @@ pub struct Scenario {
     /// By which it is run; the name of its directory.
     #[serde(skip)]
     pub name: String,
+    /// So many links are of scenarios that are planted beside it: its own have the addresses behind theirs.
+    #[serde(skip)]
+    pub(crate) links_before: usize,
     /// One line.
     pub title: String,
     /// One paragraph: what is planted, what a user would see, what tells it from look-alikes.
@@ -31,6 +34,9 @@ pub struct Scenario {
     /// Which suite of tests runs it.
     #[serde(default)]
     pub suite: Suite,
+    /// Why no other may be planted beside it: it takes a CPU of the host, or the host whole.
+    #[serde(default)]
+    pub alone: Option<String>,
     /// Clients count `after_ms` from one moment, when all their processes run: which of them meet
     /// is then decided by the file and not by how fast processes start.
     #[serde(default)]

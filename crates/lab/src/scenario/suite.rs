@@ -1,7 +1,14 @@
-//! Which runs of which scenarios `make test` and `make test-lab` hold.
+//! Which runs of which scenarios `make test` and `make test-lab` hold, and which of them are one look.
 
 use super::{ALL, Scenario, Suite, Truth};
 use crate::Error;
+
+/// Scenarios of one pack at most.
+const MOST: usize = 4;
+/// CPUs that the loads of a pack take at most, as far as is known: of the two of a small host, some are the recorder's.
+const CPUS: f64 = 1.2;
+/// The load of a scenario of a pack is at most so much shorter than the longest, s: the servers of what ended stand idle.
+const SHORTER: f64 = 2.0;
 
 /// One run that a suite holds: its name, and the arguments of `tcpwhy-lab lab run`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +30,38 @@ pub fn checks(quick: bool) -> Result<Vec<Check>, Error> {
         checks.extend(asked.map(|(_, check)| check));
     }
     Ok(checks)
+}
+
+/// The same in packs: what is planted side by side and looked at together. Those that own a CPU or the host are by
+/// themselves, as are many runs of one.
+pub fn packs(quick: bool) -> Result<Vec<Vec<Check>>, Error> {
+    let mut all = Vec::new();
+    for check in checks(quick)? {
+        all.push((Scenario::load(&check.args[0], 1)?, check));
+    }
+    // The longest first, so that those of a pack are about as long.
+    all.sort_by(|a, b| b.0.seconds().total_cmp(&a.0.seconds()));
+    let mut packs: Vec<Vec<(Scenario, Check)>> = Vec::new();
+    for (scenario, check) in all {
+        let fits = |pack: &&mut Vec<(Scenario, Check)>| {
+            let (longest, first) = &pack[0];
+            let together = packable(longest, first) && packable(&scenario, &check);
+            let alike = first.args[1..] == check.args[1..];
+            let cpus = pack.iter().map(|(s, _)| s.cpus()).sum::<f64>() + scenario.cpus();
+            let as_long = longest.seconds() - scenario.seconds() <= SHORTER;
+            together && alike && pack.len() < MOST && cpus <= CPUS && as_long
+        };
+        match packs.iter_mut().find(fits) {
+            Some(pack) => pack.push((scenario, check)),
+            None => packs.push(vec![(scenario, check)]),
+        }
+    }
+    let checks = |pack: Vec<_>| pack.into_iter().map(|(_, check)| check).collect();
+    Ok(packs.into_iter().map(checks).collect())
+}
+
+fn packable(scenario: &Scenario, check: &Check) -> bool {
+    scenario.alone.is_none() && !check.args.iter().any(|arg| arg == "--runs")
 }
 
 /// The runs of one scenario, and whether `make test` holds them.
@@ -63,6 +102,43 @@ mod tests {
         let healthy = quick.iter().filter(|c| c.name.starts_with("healthy-"));
         assert!(healthy.count() >= 4, "{quick:?}");
         assert!(quick.iter().any(|c| c.args.contains(&"--fix".to_string())));
+    }
+
+    #[test]
+    fn every_check_is_in_one_pack_with_others_of_its_kind() {
+        for quick in [true, false] {
+            let packs = packs(quick).unwrap();
+            for pack in &packs {
+                let loads = pack.iter().map(|c| Scenario::load(&c.args[0], 1).unwrap());
+                let loads: Vec<_> = loads.collect();
+                let sum: f64 = loads.iter().map(Scenario::cpus).sum();
+                let names: Vec<_> = pack.iter().map(|c| &c.name[..]).collect();
+                println!("{:.0} s, {sum:.2} CPUs: {names:?}", loads[0].seconds());
+                assert!(pack.iter().all(|c| c.args[1..] == pack[0].args[1..]));
+                assert!(pack.len() == 1 || loads.iter().all(|s| s.alone.is_none()));
+            }
+            let mut packed = packs.concat();
+            let mut all = checks(quick).unwrap();
+            packed.sort_by(|a, b| a.name.cmp(&b.name));
+            all.sort_by(|a, b| a.name.cmp(&b.name));
+            assert_eq!(packed, all);
+        }
+    }
+
+    /// What takes a CPU or the host says so.
+    #[test]
+    fn what_cannot_stand_beside_others_says_why() {
+        for (name, _) in ALL {
+            let scenario = Scenario::load(name, 1).unwrap();
+            let pinned = scenario.servers.iter().any(|s| s.cpu.is_some())
+                || scenario.clients.iter().any(|c| c.cpu.is_some());
+            let limited = scenario.servers.iter().any(|s| s.cpu_quota.is_some());
+            let of_a_cpu = scenario.links.iter().any(|l| l.napi_cpu.is_some());
+            let of_the_host = scenario.neighbours > 0 || !scenario.record.is_empty();
+            let owns = pinned || limited || of_a_cpu || of_the_host || !scenario.hogs.is_empty();
+            assert!(!owns || scenario.alone.is_some(), "{name}");
+            assert!(scenario.alone.is_none_or(|why| why.len() > 10), "{name}");
+        }
     }
 
     #[test]
