@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use lab::{Outcome, Round, RunOptions, render, run};
+use lab::{Outcome, Round, RunOptions, render, run, run_pack};
 
 use crate::common::{need_root, programs};
 
@@ -27,6 +27,7 @@ record)
         # Who holds the port, and where.
         for ns in ${netns//,/ }; do
             ip netns exec "$ns" ss -tlnpH 'sport = 7000' | sed -n 's/.*pid=\([0-9]*\).*/\1/p' >"$dir/pid"
+            echo "$ns" >"$dir/name"
             [ -s "$dir/pid" ] && stat -Lc %i "/run/netns/$ns" >"$dir/netns" && break
         done
         exit 0
@@ -38,7 +39,7 @@ record)
 explain)
     case $1 in *-fixed.tcpwhy) findings= ;; *) findings=1 ;; esac
     if [ -z "$2" ]; then echo "in words"; exit; fi
-    [ -n "$findings" ] && sed "s/PID/$(cat "$1/pid")/; s/NETNS/$(cat "$1/netns")/" FINDINGS
+    [ -n "$findings" ] && sed "s/PID/$(cat "$1/pid")/; s/NETNS/$(cat "$1/netns")/; s/NAME/$(cat "$1/name")/" FINDINGS
     echo '{"type":"summary"}'
     ;;
 esac
@@ -124,6 +125,62 @@ fn a_true_diagnosis_passes_and_its_advice_is_applied() {
         "scenario", "seed", "truth", "findings", "passed", "why", "workload", "fix",
     ] {
         assert!(json.get(key).is_some(), "{key}");
+    }
+}
+
+/// Of scenarios that are looked at together, the first has the findings in its nodes.
+fn run_fake_pack(scenarios: [&str; 2], findings: &str) -> [Outcome; 2] {
+    let dir = tempfile::tempdir().unwrap();
+    let options = RunOptions {
+        beside: vec![scenarios[1].to_string()],
+        fix: true,
+        keep: Some(dir.path().join("kept")),
+        programs: Some(programs(&fake(dir.path(), findings))),
+        ..RunOptions::new(scenarios[0])
+    };
+    let pack = run_pack(&options).unwrap();
+    assert!(
+        dir.path()
+            .join(format!("kept/{}-1.tcpwhy", scenarios.join("+")))
+            .is_dir()
+    );
+    pack.outcomes.try_into().unwrap()
+}
+
+#[test]
+fn each_of_a_pack_is_judged_on_its_own_nodes_and_takes_its_own_advice() {
+    need_root();
+    let finding = concat!(
+        r#"{"type":"finding","cause":"accept-queue-overflow","scope":{"listener":"0.0.0.0:7000","pid":PID,"#,
+        r#""comm":"a-orders","backlog":8,"netns":{"name":"NAME"}},"advice":[{"change":{"kind":"accept-faster"}}]}"#,
+        "\n"
+    );
+    let scenarios = ["accept-queue-overflow", "healthy-resets"];
+    let [sick, well] = run_fake_pack(scenarios, finding);
+    assert!(sick.passed && well.passed, "{:?} {:?}", sick.why, well.why);
+    assert_eq!(sick.truth.server.as_deref(), Some("a-orders"));
+    assert_eq!(well.beside, ["accept-queue-overflow"]);
+    let fix = sick.fix.unwrap();
+    assert!(fix.changes[0].result.contains("a-orders accepts at once"));
+    assert!(well.fix.is_none() && well.round.findings.is_empty());
+    let clients = well.round.workload.clients.iter().map(|c| &c.name[..]);
+    assert_eq!(
+        clients.collect::<Vec<_>>(),
+        ["b-balancer", "b-crawler", "b-browser"]
+    );
+}
+
+#[test]
+fn what_is_found_of_the_whole_host_counts_against_each_of_a_pack() {
+    need_root();
+    let finding =
+        "{\"type\":\"finding\",\"cause\":\"cpu-saturated\",\"scope\":{\"netns\":{\"inode\":0}}}\n";
+    for outcome in run_fake_pack(["refused", "healthy-resets"], finding) {
+        assert!(
+            outcome.why[0].contains("cpu-saturated"),
+            "{:?}",
+            outcome.why
+        );
     }
 }
 

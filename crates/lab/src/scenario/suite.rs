@@ -1,5 +1,6 @@
 //! Which runs of which scenarios `make test` and `make test-lab` hold, and which of them are one look.
 
+use super::load::A_CPU;
 use super::{ALL, Scenario, Suite, Truth};
 use crate::Error;
 
@@ -8,7 +9,7 @@ const MOST: usize = 4;
 /// CPUs that the loads of a pack take at most, as far as is known: of the two of a small host, some are the recorder's.
 const CPUS: f64 = 1.2;
 /// The load of a scenario of a pack is at most so much shorter than the longest, s: the servers of what ended stand idle.
-const SHORTER: f64 = 2.0;
+const SHORTER: f64 = 3.0;
 
 /// One run that a suite holds: its name, and the arguments of `tcpwhy-lab lab run`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +34,7 @@ pub fn checks(quick: bool) -> Result<Vec<Check>, Error> {
 }
 
 /// The same in packs: what is planted side by side and looked at together. Those that own a CPU or the host are by
-/// themselves, as are many runs of one.
+/// themselves, as are those whose load is greedy, and many runs of one.
 pub fn packs(quick: bool) -> Result<Vec<Vec<Check>>, Error> {
     let mut all = Vec::new();
     for check in checks(quick)? {
@@ -61,7 +62,8 @@ pub fn packs(quick: bool) -> Result<Vec<Vec<Check>>, Error> {
 }
 
 fn packable(scenario: &Scenario, check: &Check) -> bool {
-    scenario.alone.is_none() && !check.args.iter().any(|arg| arg == "--runs")
+    let many = check.args.iter().any(|arg| arg == "--runs");
+    scenario.alone.is_none() && scenario.cpus() < A_CPU && !many
 }
 
 /// The runs of one scenario, and whether `make test` holds them.
