@@ -7,7 +7,7 @@ use crate::Error;
 /// Scenarios of one pack at most.
 const MOST: usize = 4;
 /// CPUs that the loads of a pack take at most, as far as is known: of the two of a small host, some are the recorder's.
-const CPUS: f64 = 1.2;
+const CPUS: f64 = 0.8;
 /// The load of a scenario of a pack is at most so much shorter than the longest, s: the servers of what ended stand idle.
 const SHORTER: f64 = 3.0;
 

@@ -6,6 +6,8 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
+use rustix::thread::{NanosleepRelativeResult, nanosleep};
+use rustix::time::Timespec;
 
 use super::args::ServerArgs;
 use super::poller::{Interest, Poller};
@@ -53,6 +55,7 @@ enum Next {
 
 struct Server<'a> {
     args: &'a ServerArgs,
+    stop: &'a Stop,
     listener: OwnedFd,
     poller: Poller,
     conns: HashMap<RawFd, Conn>,
@@ -82,6 +85,7 @@ pub(super) fn run(args: &ServerArgs, stop: &Stop) -> Result<ServerReport, Error>
     let now = Instant::now();
     let mut server = Server {
         args,
+        stop,
         listener,
         poller,
         conns: HashMap::new(),
@@ -205,7 +209,7 @@ impl Server<'_> {
         let Some(conn) = self.conns.get_mut(&fd) else {
             return;
         };
-        match conn.work(self.args, &mut self.scratch, &mut self.report) {
+        match conn.work(self.args, self.stop, &mut self.scratch, &mut self.report) {
             Next::Open => {
                 let wants = if conn.to_write > 0 {
                     Interest::Write
@@ -228,7 +232,13 @@ impl Server<'_> {
 
 impl Conn {
     /// Reads and writes what can be, within a budget.
-    fn work(&mut self, args: &ServerArgs, scratch: &mut [u8], report: &mut ServerReport) -> Next {
+    fn work(
+        &mut self,
+        args: &ServerArgs,
+        stop: &Stop,
+        scratch: &mut [u8],
+        report: &mut ServerReport,
+    ) -> Next {
         self.spoke = Instant::now();
         for _ in 0..MOVES {
             let moved = if self.to_write == ENDLESS && read_some(&self.fd, scratch) == Moved::End {
@@ -237,7 +247,7 @@ impl Conn {
             } else if self.to_write > 0 {
                 self.write(scratch, report)
             } else if self.to_read > 0 {
-                self.read_body(args, scratch, report)
+                self.read_body(args, stop, scratch, report)
             } else if !self.http.is_empty() {
                 self.read_http(args, scratch, report)
             } else {
@@ -332,6 +342,7 @@ impl Conn {
     fn read_body(
         &mut self,
         args: &ServerArgs,
+        stop: &Stop,
         scratch: &mut [u8],
         report: &mut ServerReport,
     ) -> Moved {
@@ -342,7 +353,7 @@ impl Conn {
         let moved = read_some(&self.fd, &mut scratch[..most]);
         if let Moved::Bytes(n) = moved {
             if args.read_pause_ms > 0.0 {
-                std::thread::sleep(ms(args.read_pause_ms));
+                pause(ms(args.read_pause_ms), stop);
             }
             report.bytes_received += n as u64;
             spend(&mut self.to_read, n);
@@ -393,6 +404,16 @@ impl Conn {
             }
         }
         moved
+    }
+}
+
+/// Sleeps, but not past the signal that ends the server: what is left unread would be paused for, piece by piece.
+fn pause(time: Duration, stop: &Stop) {
+    let mut left = Timespec::try_from(time).unwrap_or_default();
+    while !stop.is_set()
+        && let NanosleepRelativeResult::Interrupted(rest) = nanosleep(&left)
+    {
+        left = rest;
     }
 }
 
