@@ -114,12 +114,7 @@ mod tests {
         ] {
             assert!(cpus(light) < 0.2, "{light}: {}", cpus(light));
         }
-        for greedy in [
-            "clumsy-kernel",
-            "port-search",
-            "healthy-keepalive",
-            "cookie-crumbs",
-        ] {
+        for greedy in ["clumsy-kernel", "port-search", "healthy-keepalive"] {
             assert!(cpus(greedy) >= A_CPU, "{greedy}: {}", cpus(greedy));
         }
         let seconds = |name: &str| Scenario::load(name, 1).unwrap().seconds();
