@@ -1,6 +1,6 @@
 # The two commands of the README are `make demo` and `make test`; the rest serves them.
 
-BUILD_DEBS := build-essential pkg-config clang libelf-dev zlib1g-dev
+BUILD_DEBS := build-essential pkg-config python3 clang libelf-dev zlib1g-dev
 # Only where there is no npm: a host may have a node of its own.
 NPM_DEBS   := nodejs npm
 RUN_DEBS   := iproute2
@@ -14,24 +14,44 @@ FLEET_DEBS  := openssh-server
 SPARK_DEBS  := openjdk-17-jre-headless
 KERNEL_DEBS := qemu-system-x86 busybox-static cpio kmod xz-utils binutils nftables
 
+# Each step of a suite is noted with its seconds; what others wrote comes from a cache where that has it (tools/cache).
+STEP := tools/step
+FROM_CACHE := tools/cache restore
+INTO_CACHE := tools/cache save
+NEED := $(STEP) apt tools/need
+
 # Recording a host takes root. As another user, only the programs run under sudo, not the build.
 ROOT := $(if $(filter 0,$(shell id -u)),,sudo -E)
 TCPWHY := target/debug/tcpwhy
 PREFIX ?= /usr/local
 BPF_SOURCES := $(wildcard crates/observe/bpf/*.c crates/observe/bpf/*.h)
 
-.PHONY: demo test test-built test-pure test-live test-page test-views test-fleet test-lab test-browser test-signals test-hostile test-kernels check-arm64 build dist test-dist install uninstall page lint docs pictures bench need-build need-page need-run need-test need-programs need-fleet need-ssh need-spark need-dist need-kernels clean
+.PHONY: demo test test-all test-reading test-built test-pure test-live test-short test-page test-views test-fleet test-lab test-browser test-signals test-hostile test-kernels corpus bless check-arm64 build dist test-dist install uninstall page lint docs pictures bench need-build need-all need-cargo need-page need-run need-test need-programs need-fleet need-ssh need-spark need-dist need-kernels clean
 
 demo: need-build need-run
+	@$(FROM_CACHE) debug
 	@cargo build -q --workspace --bin tcpwhy --bin tcpwhy-lab || { echo "make demo: the build failed" >&2; exit 1; }
 	@$(ROOT) $(TCPWHY) lab run syn-cookies || { echo "make demo: the lab run failed" >&2; exit 1; }
 
-# Each step though one before it failed, and then what took longest.
-test: need-build need-page need-run need-test need-fleet
-	@rm -f target/test-times
-	@$(MAKE) -sk --no-print-directory lint test-built test-pure test-live test-page test-views; status=$$?; \
-	    tools/timed-runner --slowest; \
-	    [ $$status -eq 0 ] || { echo "make test: something is wrong (above)" >&2; exit 1; }
+# Each step though one before it failed, and then what took how long. `.ci/run` notes the steps of all its targets
+# in one file.
+SUITE = @$(if $(STEPS),,rm -f target/steps target/test-times;) \
+    $(MAKE) -sk --no-print-directory $(1); status=$$?; \
+    [ $$status -ne 0 ] || for kind in debug npm python; do $(INTO_CACHE) $$kind; done; \
+    $(if $(STEPS),,$(STEP) --table; tools/timed-runner --slowest;) \
+    [ $$status -eq 0 ] || { echo "make $@: something is wrong (above)" >&2; exit 1; }
+
+test:
+	$(call SUITE,need-all lint test-built test-pure test-short test-live test-page test-views)
+
+# What proves a change of what only reads recordings: no live test but the lab's short scenarios.
+test-reading:
+	$(call SUITE,need-all lint test-built test-pure test-short test-page test-views)
+
+# Everything there is, from nothing: what a landing may have left out, too. Says so in .ci/proven, from which on
+# `.ci/run` leaves out what a change does not touch.
+test-all:
+	@.ci/run --all
 
 # Cargo runs test programs through this, which times them; RUN_AS is what they run under.
 TIMED := CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER=$(CURDIR)/tools/timed-runner \
@@ -40,51 +60,59 @@ TIMED := CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER=$(CURDIR)/tools/timed-runn
 # compile half of the workspace again.
 BUILT := --workspace --lib --bins --tests --test 'live_*' --test lab_live --test browser
 
+# Tests that need root, but for the lab's scenarios, which have targets of their own.
+LIVE := live_observe live_host live_hostile
+
 test-built:
-	@cargo build -q $(BUILT) || { echo "make test: the build failed" >&2; exit 1; }
+	@$(FROM_CACHE) debug
+	@$(STEP) build cargo build -q $(BUILT) || { echo "make test: the build failed" >&2; exit 1; }
 
 # What needs no root: any user, all at once.
 test-pure: test-built
-	@$(TIMED) cargo test -q --workspace --lib --bins --tests --no-fail-fast \
+	@$(STEP) pure env $(TIMED) cargo test -q --workspace --lib --bins --tests --no-fail-fast \
 	    || { echo "make test-pure: tests failed (above)" >&2; exit 1; }
-	@cargo test -q --doc -p recording -p analysis -p explain -p synth >/dev/null \
+	@$(STEP) doctests cargo test -q --doc -p recording -p analysis -p explain -p synth >/dev/null \
 	    || { echo "make test-pure: an example of a library does not work: cargo test --doc" >&2; exit 1; }
 
 # What needs root, one test at a time, with debug assertions on. Unit tests that need it are ignored
 # elsewhere.
 test-live: test-built
-	@$(TIMED) RUN_AS='$(ROOT)' cargo test -q --workspace --no-fail-fast --test 'live_*' -- --test-threads=1 --format=pretty \
+	@$(STEP) live env $(TIMED) RUN_AS='$(ROOT)' cargo test -q --workspace --no-fail-fast $(foreach live,$(LIVE),--test $(live)) -- --test-threads=1 --format=pretty \
 	    || { echo "make test-live: tests failed (above)" >&2; exit 1; }
-	@$(TIMED) RUN_AS='$(ROOT)' cargo test -q --workspace --no-fail-fast --lib -- --ignored --test-threads=1 --format=pretty \
+	@$(STEP) live env $(TIMED) RUN_AS='$(ROOT)' cargo test -q --workspace --no-fail-fast --lib -- --ignored --test-threads=1 --format=pretty \
 	    || { echo "make test-live: tests failed (above)" >&2; exit 1; }
+
+# The lab's short scenarios.
+test-short: test-built
+	@$(STEP) lab-short env $(TIMED) RUN_AS='$(ROOT)' cargo test -q --workspace --test live_scenarios -- --test-threads=1 --format=pretty \
+	    || { echo "make test-short: a scenario is not told right (above)" >&2; exit 1; }
 
 # Tests of the report's page without a browser.
 test-page:
-	@npm --prefix web -s test || { echo "make test-page: tests of the report's page failed (above)" >&2; exit 1; }
+	@$(STEP) page npm --prefix web -s test || { echo "make test-page: tests of the report's page failed (above)" >&2; exit 1; }
 
 # The fleet's package, with DuckDB inside.
 test-views: need-fleet
-	@cd fleet && .venv/bin/pytest || { echo "make test-views: the fleet's tests failed (above)" >&2; exit 1; }
+	@cd fleet && ../$(STEP) views .venv/bin/python -m pytest || { echo "make test-views: the fleet's tests failed (above)" >&2; exit 1; }
 
 # The same views on Spark, a real master and two executors; collect over a real sshd; eight recorded hosts.
 # FLEET chooses among them.
 test-fleet: FLEET ?= spark or ssh or lab
 test-fleet: need-build need-run need-ssh $(if $(findstring spark,$(or $(FLEET),spark)),need-spark,need-fleet) test-built
-	@cd fleet && $(ROOT) .venv/bin/pytest -m '$(FLEET)' --durations=5 \
+	@cd fleet && ../$(STEP) fleet $(ROOT) .venv/bin/python -m pytest -m '$(FLEET)' --durations=5 \
 	    || { echo "make test-fleet: the fleet's tests failed (above)" >&2; exit 1; }
 
 # The lab's own tests, the scenarios that `make test` leaves out, and the advice of all that have some.
 test-lab: need-build need-run need-test need-programs test-built
-	@rm -f target/test-times
-	@$(TIMED) RUN_AS='$(ROOT)' cargo test -q --workspace --test lab_live -- --test-threads=1 --format=pretty \
+	@$(STEP) lab-own env $(TIMED) RUN_AS='$(ROOT)' cargo test -q --workspace --test lab_live -- --test-threads=1 --format=pretty \
 	    || { echo "make test-lab: the lab's own tests failed (above)" >&2; exit 1; }
-	@$(TIMED) RUN_AS='$(ROOT)' cargo test -q --workspace --test live_scenarios -- --ignored --test-threads=1 --format=pretty \
+	@$(STEP) lab env $(TIMED) RUN_AS='$(ROOT)' cargo test -q --workspace --test live_scenarios -- --ignored --test-threads=1 --format=pretty \
 	    || { echo "make test-lab: a scenario is not told right (above)" >&2; exit 1; }
 	@tools/timed-runner --slowest
 
 # Reports in a real browser.
 test-browser: need-build need-page need-run need-test test-built
-	@$(TIMED) RUN_AS='$(ROOT)' cargo test -q --workspace --test browser \
+	@$(STEP) browser env $(TIMED) RUN_AS='$(ROOT)' cargo test -q --workspace --test browser \
 	    || { echo "make test-browser: a report does not work in a browser (above)" >&2; exit 1; }
 
 # A campaign of N signals at random moments to verbs that record, and what is left after each; of
@@ -96,27 +124,31 @@ test-signals: need-build need-run need-test test-built
 	    || { echo "make test-signals: something was left, lost or did not end (above)" >&2; exit 1; }
 
 lint: need-fleet
-	@cargo fmt --all --check || { echo "make lint: run cargo fmt --all" >&2; exit 1; }
-	@cargo clippy -q $(BUILT) --examples -- -D warnings || { echo "make lint: clippy has complaints (above)" >&2; exit 1; }
-	@cd fleet && .venv/bin/ruff format -q --check . && .venv/bin/ruff check -q . \
+	@$(FROM_CACHE) debug
+	@$(STEP) fmt cargo fmt --all --check || { echo "make lint: run cargo fmt --all" >&2; exit 1; }
+	@$(STEP) clippy cargo clippy -q $(BUILT) --examples -- -D warnings || { echo "make lint: clippy has complaints (above)" >&2; exit 1; }
+	@cd fleet && ../$(STEP) fleet-lint sh -c '.venv/bin/ruff format -q --check . && .venv/bin/ruff check -q .' \
 	    || { echo "make lint: the fleet's package has complaints (above); fleet/.venv/bin/ruff format fleet mends some" >&2; exit 1; }
-	@cd fleet && .venv/bin/mypy --no-error-summary || { echo "make lint: types of the fleet's package (above)" >&2; exit 1; }
-	@tools/page --check || { echo "make lint: the report's page is stale (above)" >&2; exit 1; }
-	@npm --prefix web run -s lint || { echo "make lint: the report's page has complaints (above); npm --prefix web run format mends most" >&2; exit 1; }
+	@cd fleet && ../$(STEP) fleet-lint .venv/bin/python -m mypy --no-error-summary || { echo "make lint: types of the fleet's package (above)" >&2; exit 1; }
+	@$(STEP) page-lint tools/page --check || { echo "make lint: the report's page is stale (above)" >&2; exit 1; }
+	@$(STEP) page-lint npm --prefix web run -s lint || { echo "make lint: the report's page has complaints (above); npm --prefix web run format mends most" >&2; exit 1; }
 	@clang-format --dry-run -Werror $(BPF_SOURCES) || { echo "make lint: run clang-format -i $(BPF_SOURCES)" >&2; exit 1; }
 
-# Both commands as they are packaged: static, stripped, debug information beside them.
+# Both commands as they are packaged: static, stripped, debug information beside them. RELEASE=1 optimises across
+# all crates, some minutes longer: what is released, and what is measured.
 build: need-build
-	@tools/release || { echo "make build: the build failed" >&2; exit 1; }
+	@$(FROM_CACHE) package
+	@$(STEP) package-build tools/release || { echo "make build: the build failed" >&2; exit 1; }
+	@$(INTO_CACHE) package
 	@echo "built dist/tcpwhy and dist/tcpwhy-lab"
 
 # Packages of both, with what they contain, and sums.
 dist: need-build need-dist build
-	@tools/dist || { echo "make dist: packaging failed (above)" >&2; exit 1; }
+	@$(STEP) package tools/dist || { echo "make dist: packaging failed (above)" >&2; exit 1; }
 
 # The packages in clean roots: installed, run, removed; the binary in an empty one.
 test-dist: need-run need-dist
-	@$(ROOT) tests/dist || { echo "make test-dist: a package does not hold (above)" >&2; exit 1; }
+	@$(STEP) package-roots $(ROOT) tests/dist || { echo "make test-dist: a package does not hold (above)" >&2; exit 1; }
 
 # `make build` first, as the user who builds; then `sudo make install`.
 install:
@@ -140,6 +172,16 @@ docs: need-build
 	@BLESS=1 cargo test -q -p explain --test all json::
 	@BLESS=1 cargo test -q --workspace --lib the_pages_types_are_current
 
+# Records the corpus anew, with the build that is packaged: two hours, with nothing else on the machine.
+corpus: need-run need-test need-programs build
+	@$(ROOT) dist/tcpwhy-lab lab corpus fixtures/corpus
+	@$(MAKE) -s --no-print-directory bless
+
+# Writes what explain says of the corpus, and prints what changed.
+bless: need-build
+	@BLESS=1 cargo test -q --workspace --test commands corpus::explain -- --nocapture
+	@$(MAKE) -s --no-print-directory docs
+
 # Spoiled recordings against the release build, N of them: none may hang it, abort it or take much
 # memory. SEED chooses others. Twenty minutes for three thousand.
 test-hostile: N ?= 3000
@@ -157,43 +199,51 @@ test-kernels: need-run need-kernels build
 pictures: need-build need-run need-test build
 	@$(ROOT) tools/pictures
 
+bench: export RELEASE = 1
 bench: need-build need-run need-test need-bench build
 	@$(ROOT) bench/run
 
-need-build:
+# All that `make test` wants, through apt once.
+need-all: need-cargo
+	@$(NEED) $(BUILD_DEBS) $(RUN_DEBS) $(TEST_DEBS) $(if $(shell command -v npm),,$(NPM_DEBS))
+	@$(MAKE) -s --no-print-directory need-page need-fleet
+
+need-cargo:
 	@command -v cargo >/dev/null || { echo "make: cargo not found; install Rust first (rustup or apt-get install cargo)" >&2; exit 1; }
-	@tools/need $(BUILD_DEBS)
+
+need-build: need-cargo
+	@$(NEED) $(BUILD_DEBS)
 
 need-page:
-	@command -v npm >/dev/null || tools/need $(NPM_DEBS)
+	@command -v npm >/dev/null || $(NEED) $(NPM_DEBS)
 
 need-fleet:
-	@tools/need-fleet test
+	@$(STEP) python tools/need-fleet test
 
 need-ssh:
-	@tools/need $(FLEET_DEBS)
+	@$(NEED) $(FLEET_DEBS)
 
 need-spark:
-	@tools/need $(SPARK_DEBS)
+	@$(NEED) $(SPARK_DEBS)
 	@tools/need-fleet test,spark
 
 need-dist:
-	@tools/need $(DIST_DEBS)
+	@$(NEED) $(DIST_DEBS)
 
 need-run:
-	@tools/need $(RUN_DEBS)
+	@$(NEED) $(RUN_DEBS)
 
 need-test:
-	@tools/need $(TEST_DEBS)
+	@$(NEED) $(TEST_DEBS)
 
 need-programs:
-	@tools/need $(PROGRAM_DEBS)
+	@$(NEED) $(PROGRAM_DEBS)
 
 need-bench:
-	@tools/need $(BENCH_DEBS)
+	@$(NEED) $(BENCH_DEBS)
 
 need-kernels:
-	@tools/need $(KERNEL_DEBS)
+	@$(NEED) $(KERNEL_DEBS)
 
 clean:
 	cargo clean

@@ -82,3 +82,49 @@ fn what_needs_root_is_told_by_its_name() {
         }
     }
 }
+
+/// A live test that no target of the Makefile runs is none.
+#[test]
+fn make_runs_every_live_test() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let makefile = fs::read_to_string(root.join("Makefile")).unwrap();
+    let of_make = makefile.lines().find_map(|l| l.strip_prefix("LIVE := "));
+    let mut run: Vec<&str> = of_make.unwrap().split(' ').collect();
+    // It has a target of its own.
+    run.push("live_scenarios");
+    run.sort();
+    let mut declared = Vec::new();
+    for entry in fs::read_dir(root.join("crates")).unwrap().flatten() {
+        let manifest = fs::read_to_string(entry.path().join("Cargo.toml")).unwrap();
+        let names = manifest.lines().filter_map(|l| l.strip_prefix("name = "));
+        let names = names.map(|name| name.trim_matches('"').to_string());
+        declared.extend(names.filter(|name| name.starts_with("live_")));
+    }
+    declared.sort();
+    assert_eq!(run, declared);
+}
+
+/// What `.ci/run` takes for a room that only reads is one, and any other is proven by everything.
+#[test]
+fn ci_knows_what_only_reads() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let ci = fs::read_to_string(root.join(".ci/run")).unwrap();
+    let named = |line: &str| -> Vec<String> {
+        let crates = line.split("crates/").skip(1);
+        crates
+            .filter_map(|rest| Some(rest.split_once("/*")?.0.to_string()))
+            .collect()
+    };
+    let mut reads: Vec<String> = ci.lines().flat_map(named).collect();
+    reads.sort();
+    assert_eq!(reads, ["analysis", "explain", "models", "view"]);
+    for name in reads {
+        let manifest = root.join("crates").join(&name).join("Cargo.toml");
+        let manifest = fs::read_to_string(manifest).unwrap();
+        let needs = manifest.split("[dev-dependencies]").next().unwrap();
+        for recorder in ["observe", "lab"] {
+            let line = format!("\n{recorder} = ");
+            assert!(!needs.contains(&line), "{name} uses {recorder}");
+        }
+    }
+}
