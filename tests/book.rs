@@ -57,6 +57,11 @@ fn causes() {
     check("causes.md", &explain::causes_page(planted, examined));
 }
 
+#[test]
+fn corpus() {
+    check("corpus.md", &crate::corpus::page());
+}
+
 /// The page with what stands between `<!-- NAME: made from the code -->` and `<!-- end -->` made anew.
 fn with_parts(page: &str, parts: &[(String, String)]) -> String {
     let mut page = page.to_string();

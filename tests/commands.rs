@@ -3,9 +3,9 @@
 mod bad_input;
 mod book;
 mod common;
+mod corpus;
 mod dependencies;
 mod explained;
-mod fixtures;
 mod imports;
 mod kernels;
 mod layout;

@@ -7,7 +7,7 @@ use recording::tables::{Answer, Episode, Finding};
 use recording::{Recording, Table};
 
 use crate::common::{arg, json_lines, one_event, one_line, stderr, tcpwhy};
-use crate::fixtures::unpacked;
+use crate::corpus::unpacked;
 
 fn rows<T: Table>(dir: &Path) -> Vec<T> {
     let recording = Recording::open(dir).unwrap();
@@ -22,7 +22,7 @@ fn rows<T: Table>(dir: &Path) -> Vec<T> {
 #[test]
 fn what_is_said_is_in_the_recording() {
     let place = tempfile::tempdir().unwrap();
-    let dir = unpacked("accept-queue-overflow", place.path());
+    let dir = unpacked("accept-queue-overflow.above", place.path());
     let output = tcpwhy(&["explain", arg(&dir), "--write", "--json"])
         .output()
         .unwrap();

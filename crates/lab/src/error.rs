@@ -20,6 +20,14 @@ pub enum Error {
     /// A recording would overwrite another.
     #[error("{path}: exists already; keep this run in another directory", path = .0.display())]
     Exists(std::path::PathBuf),
+    /// A line of the corpus' truths is none.
+    #[error("{path}: `{line}` says nothing of a recording; record the corpus anew (make corpus)", path = path.display())]
+    NoTruth {
+        /// The file.
+        path: std::path::PathBuf,
+        /// The line.
+        line: String,
+    },
     /// A program that the lab ran did not do its work.
     #[error("{command}: {why}")]
     Command {

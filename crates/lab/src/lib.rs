@@ -3,6 +3,7 @@
 //! does, and changes nothing outside the namespaces it made.
 
 mod command;
+mod corpus;
 mod engine;
 mod error;
 mod exam;
@@ -24,11 +25,13 @@ mod shield;
 mod stop;
 mod workload;
 
+pub use corpus::{CorpusShelf, Kept, RecordedTruth, Subject, record_subject, subjects};
 pub use engine::{RunOptions, run, run_pack};
 pub use error::Error;
 pub use exam::{
-    AGAIN, Bin, ExamOptions, Fault, Felt, Found, GRADING, Grade, Group, Part, Progress, Row, Score,
-    Side, Sitting, Sittings, Situation, exam, exam_markdown, noticed, render_grade, render_sitting,
+    AGAIN, Bin, ExamOptions, Fault, Felt, Found, GRADING, Grade, Group, Keep, Part, Progress, Row,
+    Score, Side, Sitting, Sittings, Situation, exam, exam_markdown, noticed, render_grade,
+    render_sitting,
 };
 pub use leftovers::clean_leftovers;
 pub use link::{Counters, Link, Wire};

@@ -37,6 +37,14 @@ pub(crate) struct Seen {
     pub(crate) servers: Vec<Running>,
 }
 
+/// A load that has ended.
+pub(crate) struct Loaded {
+    /// Per scenario: what its processes measured, and its servers as they ran.
+    pub(crate) each: Vec<(Workload, Vec<Running>)>,
+    /// CPU time that the host's hypervisor took meanwhile.
+    stolen: f64,
+}
+
 impl Bench {
     /// Plants scenarios, whose names must have been made different. The recordings go to `keep`.
     pub(crate) fn new(
@@ -73,10 +81,36 @@ impl Bench {
     /// One recording with its load: each scenario as it was seen, and what tcpwhy says of all in words.
     pub(crate) fn look(&mut self, name: &str) -> Result<(Vec<Seen>, Option<String>), Error> {
         let recording = self.shelf.recording(name)?;
+        let Loaded { each, stolen } = self.load(|bench| Ok(vec![bench.record(&recording)?]))?;
+        self.say("explaining the recording");
+        let mut diagnosis = diagnose(&self.tcpwhy, &recording, &self.stop)?;
+        // What else happens on the host is not planted.
+        diagnosis.findings.retain(|f| !tells_of_steal(f, stolen));
+        let in_words = match self.in_words {
+            true => Some(explanation(&self.tcpwhy, &recording, &self.stop)?),
+            false => None,
+        };
+        let seen = each.into_iter().enumerate();
+        let seen = seen.map(|(at, (workload, servers))| Seen {
+            round: Round {
+                workload,
+                recording: self.kept.then(|| recording.clone()),
+                ..self.said_of(at, &diagnosis)
+            },
+            servers,
+        });
+        Ok((seen.collect(), in_words))
+    }
+
+    /// The load of all of it, while what `record` starts records.
+    pub(crate) fn load(
+        &mut self,
+        record: impl FnOnce(&Bench) -> Result<Vec<Recorder>, Error>,
+    ) -> Result<Loaded, Error> {
         self.start_servers(true)?;
         let mut loading = self.start_older()?;
         let began = HostTime::now();
-        let recorder = self.record(&recording)?;
+        let recorders = record(self)?;
         self.start_servers(false)?;
         self.say("recording while the load runs");
         // All have begun before one is waited for.
@@ -90,7 +124,9 @@ impl Bench {
             let finished = loading.map(|l| plant.finish_clients(l, &self.stop));
             loads.push(finished.transpose()?.unwrap_or_default());
         }
-        recorder.finish(&self.stop)?;
+        for recorder in recorders {
+            recorder.finish(&self.stop)?;
+        }
         let stolen = HostTime::now().stolen_since(began);
         let running = self.plants.iter().map(running);
         let running = running.collect::<Result<Vec<_>, _>>()?;
@@ -103,24 +139,10 @@ impl Bench {
                 links: plant.link_counters().map(link_report).collect(),
             });
         }
-        self.say("explaining the recording");
-        let mut diagnosis = diagnose(&self.tcpwhy, &recording, &self.stop)?;
-        // What else happens on the host is not planted.
-        diagnosis.findings.retain(|f| !tells_of_steal(f, stolen));
-        let in_words = match self.in_words {
-            true => Some(explanation(&self.tcpwhy, &recording, &self.stop)?),
-            false => None,
-        };
-        let seen = workloads.into_iter().zip(running).enumerate();
-        let seen = seen.map(|(at, (workload, servers))| Seen {
-            round: Round {
-                workload,
-                recording: self.kept.then(|| recording.clone()),
-                ..self.said_of(at, &diagnosis)
-            },
-            servers,
-        });
-        Ok((seen.collect(), in_words))
+        Ok(Loaded {
+            each: workloads.into_iter().zip(running).collect(),
+            stolen,
+        })
     }
 
     /// Starts the servers of those that want them before the recording, or of the others.

@@ -35,6 +35,11 @@ pub(crate) struct Recorder {
 impl Recorder {
     /// Starts to record, and waits until it has begun.
     pub(crate) fn start(tcpwhy: &Path, what: &Recorded, stop: &Stop) -> Result<Recorder, Error> {
+        Recorder::begin(tcpwhy, what)?.begun(stop)
+    }
+
+    /// Starts to record, without waiting for it: another may start meanwhile.
+    pub(crate) fn begin(tcpwhy: &Path, what: &Recorded) -> Result<Starting, Error> {
         let ready = what.recording.with_extension("ready");
         let mut parts = vec!["explain"];
         parts.extend(what.parts.iter().map(String::as_str));
@@ -51,21 +56,37 @@ impl Recorder {
         if !what.namespaces.is_empty() {
             command.args(["--netns", &what.namespaces.join(",")]);
         }
-        let mut process = Process::start("tcpwhy record", command)?;
-        stop.wait("the start of the recording", WORK, || {
-            if ready.exists() {
-                return Ok(Some(()));
-            }
-            process.check_runs().map(|()| None)
-        })?;
-        // It has said what it had to say; a file that cannot be removed does no harm.
-        let _ = std::fs::remove_file(&ready);
-        Ok(Recorder { process })
+        let process = Process::start("tcpwhy record", command)?;
+        Ok(Starting { process, ready })
     }
 
     /// Ends the recording as Ctrl-C does.
     pub(crate) fn finish(mut self, stop: &Stop) -> Result<(), Error> {
         self.process.end(Signal::INT, stop, WORK).map(drop)
+    }
+}
+
+/// A recorder that has been started.
+pub(crate) struct Starting {
+    process: Process,
+    /// The file that it makes when it has begun.
+    ready: PathBuf,
+}
+
+impl Starting {
+    /// Waits until it has begun to record.
+    pub(crate) fn begun(mut self, stop: &Stop) -> Result<Recorder, Error> {
+        stop.wait("the start of the recording", WORK, || {
+            if self.ready.exists() {
+                return Ok(Some(()));
+            }
+            self.process.check_runs().map(|()| None)
+        })?;
+        // It has said what it had to say; a file that cannot be removed does no harm.
+        let _ = std::fs::remove_file(&self.ready);
+        Ok(Recorder {
+            process: self.process,
+        })
     }
 }
 

@@ -31,11 +31,14 @@ pub struct ExamArgs {
     /// Keep the recordings of what went wrong, in DIR/recordings
     #[arg(long)]
     keep: bool,
+    /// Keep all recordings, in DIR/recordings: some 300 kB each
+    #[arg(long, conflicts_with = "keep")]
+    keep_all: bool,
     /// See what went wrong once more, with this build: into DIR/again, which the page tells beside it
     #[arg(long, conflicts_with_all = ["seeds", "building", "only"])]
     again: bool,
     /// See nothing; grade what is there
-    #[arg(long, conflicts_with_all = ["seeds", "building", "only", "keep", "again"])]
+    #[arg(long, conflicts_with_all = ["seeds", "building", "only", "keep", "keep_all", "again"])]
     grade: bool,
     /// Write the page of the book to this file, and its picture to plots/exam.svg beside it
     #[arg(long, value_name = "FILE")]
@@ -59,7 +62,11 @@ pub fn run(args: ExamArgs, out: &mut impl Write) -> Result<ExitCode> {
                 seeds: args.seeds,
                 only: args.only.clone(),
                 again: args.again,
-                keep: args.keep,
+                keep: match (args.keep_all, args.keep) {
+                    (true, _) => lab::Keep::All,
+                    (false, true) => lab::Keep::Wrong,
+                    (false, false) => lab::Keep::Nothing,
+                },
                 programs: None,
             };
             lab::exam(&options, |at| {

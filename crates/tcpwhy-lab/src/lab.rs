@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::exam;
+use crate::{corpus, exam};
 
 /// What to do in the lab.
 #[derive(Subcommand, Debug)]
@@ -25,6 +25,8 @@ pub enum LabVerb {
     Run(RunArgs),
     /// See situations drawn at random, with faults and without, and grade what tcpwhy says of them
     Exam(exam::ExamArgs),
+    /// Record the corpus: every scenario as it is just told and just not, and what the exam was told wrongly
+    Corpus(corpus::CorpusArgs),
 }
 
 /// The suites of tests.
@@ -77,6 +79,7 @@ pub fn run(verb: LabVerb, mut out: &mut dyn Write) -> Result<ExitCode> {
         LabVerb::List { json, suite } => list(json, suite, out),
         LabVerb::Run(args) => scenario(args, out),
         LabVerb::Exam(args) => exam::run(args, out),
+        LabVerb::Corpus(args) => corpus::run(args, out),
     }
 }
 

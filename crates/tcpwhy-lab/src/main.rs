@@ -3,6 +3,7 @@
 
 mod case;
 mod chart;
+mod corpus;
 mod exam;
 mod lab;
 mod model;

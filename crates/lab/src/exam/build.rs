@@ -76,7 +76,7 @@ fn one(mut scenario: Scenario, part: &Part, situation: &Situation, links: usize)
 }
 
 /// The nodes of a side.
-fn recorded(scenario: &Scenario, side: Side) -> Vec<String> {
+pub(crate) fn recorded(scenario: &Scenario, side: Side) -> Vec<String> {
     let clients = scenario.clients.iter().map(|c| c.node.clone());
     let clients: Vec<String> = clients.collect();
     let written = &scenario.recorded;

@@ -10,10 +10,12 @@ mod sitting;
 
 use std::path::PathBuf;
 
+pub(crate) use build::recorded as recorded_nodes;
 pub use draw::{GRADING, Part, Side, Situation};
 pub use grade::{Bin, Grade, Group, Row, Score};
 pub use harm::{Felt, noticed};
 pub use render::{exam_markdown, render_grade, render_sitting};
+pub(crate) use sit::situation_scenario;
 pub use sitting::{Fault, Found, Sitting, Sittings};
 
 use crate::{Error, Programs, Stop, list};
@@ -31,10 +33,22 @@ pub struct ExamOptions {
     pub only: Vec<String>,
     /// Those that went wrong, once more: their sittings stand in [`AGAIN`] in the directory, and count for nothing.
     pub again: bool,
-    /// Keep the recordings of what went wrong, in the directory.
-    pub keep: bool,
+    /// Which recordings stay, in the directory.
+    pub keep: Keep,
     /// The binary to drive; the program that runs this code when absent.
     pub programs: Option<Programs>,
+}
+
+/// Which recordings of an exam stay.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keep {
+    /// None.
+    #[default]
+    Nothing,
+    /// Those of what went wrong.
+    Wrong,
+    /// All.
+    All,
 }
 
 /// In the directory of an exam: the sittings of what went wrong, seen by a later build.
@@ -68,10 +82,12 @@ pub fn exam(options: &ExamOptions, mut each: impl FnMut(&Progress)) -> Result<Si
     let stop = Stop::on_signals()?;
     let programs = options.programs.clone();
     let programs = programs.map_or_else(Programs::current, Ok)?;
-    let keep = options.keep.then(|| options.dir.join("recordings"));
+    let dir = options.dir.join("recordings");
+    let kept_in = (options.keep != Keep::Nothing).then_some(dir.as_path());
     let mut taken_s = 0.0;
     for (at, situation) in open.iter().enumerate() {
-        let sitting = sit::sit(situation, &programs, keep.as_deref(), &stop)?;
+        let all = options.keep == Keep::All;
+        let sitting = sit::sit(situation, &programs, kept_in, all, &stop)?;
         taken_s += sitting.seconds;
         let done = at + 1;
         each(&Progress {
@@ -135,7 +151,7 @@ mod tests {
             seeds: 30,
             only: only.iter().map(|o| o.to_string()).collect(),
             again: false,
-            keep: false,
+            keep: Keep::Nothing,
             programs: None,
         }
     }

@@ -16,11 +16,12 @@ use crate::scenario::{ClientSpec, Scenario};
 use crate::{Error, Programs, Stop};
 
 /// Sees a situation. A run that fails is a sitting that says why; recordings of those in which something was
-/// wrong stay in `keep`.
+/// wrong stay in `keep`, and with `all` those of the others too.
 pub(crate) fn sit(
     situation: &Situation,
     programs: &Programs,
     keep: Option<&Path>,
+    all: bool,
     stop: &Stop,
 ) -> Result<Sitting, Error> {
     let began = Instant::now();
@@ -32,7 +33,7 @@ pub(crate) fn sit(
         failed: None,
         seconds: 0.0,
     };
-    match see(&mut sitting, programs, keep, stop) {
+    match see(&mut sitting, programs, keep, all, stop) {
         Ok(()) => {}
         Err(e @ (Error::Interrupted | Error::NotRoot)) => return Err(e),
         Err(e) => sitting.failed = Some(e.to_string()),
@@ -45,6 +46,7 @@ fn see(
     sitting: &mut Sitting,
     programs: &Programs,
     keep: Option<&Path>,
+    all: bool,
     stop: &Stop,
 ) -> Result<(), Error> {
     let situation = &sitting.situation;
@@ -71,7 +73,7 @@ fn see(
         }
     }
     (sitting.findings, sitting.faults, sitting.without) = (findings, faults, without);
-    if wrongs(sitting).is_empty() {
+    if !all && wrongs(sitting).is_empty() {
         for recording in recordings.into_iter().flatten() {
             // What was told rightly need not be looked at again.
             let _ = std::fs::remove_dir_all(recording);
@@ -89,21 +91,12 @@ fn fault(
 ) -> Fault {
     let truth = &scenario.truth;
     let severity = scenario.severity.as_ref();
-    let side = match part.side {
-        Side::Client => severity.and_then(|s| s.client_tells.clone()),
-        Side::Server => severity.and_then(|s| s.server_tells.clone()),
-        Side::Both | Side::AsWritten => {
-            let tells = severity.map(|s| s.tells.clone());
-            tells.filter(|tells| !tells.is_empty())
-        }
-    };
     let answers = with.round.summary.as_ref().map(|s| &s["causes"]);
     let answers = answers.and_then(Value::as_array).into_iter().flatten();
     let mut of_cause = answers.filter(|a| a["cause"] == *truth.cause);
     let answer = of_cause.next().and_then(|a| a["answer"].as_str());
     let by_factor = severity.is_some_and(|s| s.by_factor);
-    let mut may = truth.may.clone();
-    may.extend(severity.map(|s| s.may.clone()).unwrap_or_default());
+    let (right, may) = right(part, scenario);
     let felt = victims(scenario).filter_map(|client| {
         let of = |seen: &Observed| {
             let mut clients = seen.round.workload.clients.clone().into_iter();
@@ -114,11 +107,57 @@ fn fault(
     Fault {
         part: at,
         cause: truth.cause.clone(),
-        right: side.unwrap_or_else(|| vec![truth.cause.clone()]),
+        right,
         may,
         felt: felt.collect(),
         answer: answer.map(String::from),
     }
+}
+
+/// Ids of the causes of which one is right where a part is recorded from; and those that may be told too.
+fn right(part: &Part, scenario: &Scenario) -> (Vec<String>, Vec<String>) {
+    let truth = &scenario.truth;
+    let severity = scenario.severity.as_ref();
+    let side = match part.side {
+        Side::Client => severity.and_then(|s| s.client_tells.clone()),
+        Side::Server => severity.and_then(|s| s.server_tells.clone()),
+        Side::Both | Side::AsWritten => {
+            let tells = severity.map(|s| s.tells.clone());
+            tells.filter(|tells| !tells.is_empty())
+        }
+    };
+    let mut may = truth.may.clone();
+    may.extend(severity.map(|s| s.may.clone()).unwrap_or_default());
+    (side.unwrap_or_else(|| vec![truth.cause.clone()]), may)
+}
+
+/// A fault of a situation, and what is right of it, before anything has been seen.
+pub(crate) struct DrawnFault {
+    /// What it is, how severe, and how it is met.
+    pub(crate) what: String,
+    /// Ids of the causes of which one is right.
+    pub(crate) right: Vec<String>,
+    /// Those that may be told too.
+    pub(crate) may: Vec<String>,
+}
+
+/// A situation as it is planted, with what is right of it.
+pub(crate) fn situation_scenario(
+    situation: &Situation,
+) -> Result<(Scenario, Vec<DrawnFault>), Error> {
+    let built = build(situation, true)?;
+    let drawn = situation.parts.iter().zip(&built.parts);
+    let faults = drawn.filter_map(|(part, scenario)| {
+        let times = part.times?;
+        let (right, may) = right(part, scenario);
+        Some(DrawnFault {
+            what: format!("{} ×{times:.2}", part.in_words()),
+            right,
+            may,
+        })
+    });
+    let faults = faults.collect();
+    Ok((built.scenario, faults))
 }
 
 /// The clients that a fault hurts, as far as its truth says who they are; the others beside them are controls.

@@ -15,7 +15,8 @@ pub use answer::answer;
 pub(crate) use answer::{count_of_problems, nothing_found, whose};
 pub(crate) use case::{case, facts, kind as advice_kind, lost, place, title};
 pub(crate) use rest::symptom;
-pub(crate) use services::{account, unexplained_line};
+pub use services::account;
+pub(crate) use services::unexplained_line;
 
 /// What is said of a recording that has no end.
 pub(crate) const CUT_SHORT: &str =

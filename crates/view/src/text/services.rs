@@ -73,7 +73,7 @@ fn states(spent: &Spent) -> String {
 }
 
 /// One service: whose, how much, and its states, the longest first.
-pub(crate) fn account(service: &Service) -> String {
+pub fn account(service: &Service) -> String {
     let place = named(service.role, service.at, &service.comm, service.pid);
     let requests = service
         .requests
