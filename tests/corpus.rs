@@ -1,6 +1,8 @@
 //! What explain says of every recording of the corpus is what `fixtures/corpus/expected.tsv` holds, line by line.
 //! `BLESS=1` writes the file anew, and prints the lines that changed.
 
+mod page;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -12,6 +14,8 @@ use explain::{Explanation, Finding, Holds, Level, Scope};
 use lab::RecordedTruth;
 use recording::{PACKED, Recording, Scratch};
 use serde_json::Value;
+
+pub use page::page;
 
 /// What the names of models' recordings begin with: `model-NAME.PRESET`. They are computed, not kept.
 const MODEL: &str = "model-";
@@ -83,9 +87,10 @@ fn computed(name: &str) -> Result<(tempfile::TempDir, Recording), String> {
 
 /// What explain says of one, a line each: what the file holds of it.
 fn said(truth: &RecordedTruth) -> Result<Vec<String>, String> {
-    let (_place, recording) = match truth.kind == "model" {
-        true => computed(&truth.recording).map(|(place, recording)| (Some(place), recording))?,
-        false => (None, open(&packed(&truth.recording))?),
+    let (_place, recording) = if truth.kind == "model" {
+        computed(&truth.recording).map(|(place, recording)| (Some(place), recording))?
+    } else {
+        (None, open(&packed(&truth.recording))?)
     };
     let explanation = explain::explain(&recording).map_err(|e| e.to_string())?;
     let mut lines = verdict(truth, &explanation.findings);
@@ -499,100 +504,6 @@ fn every_cause_has_a_recording_or_a_reason_why_not() {
             "{id}: a recording, or a reason in missing.toml, and not both"
         );
     }
-}
-
-/// How many recordings there are of something.
-#[derive(Default)]
-struct Counted {
-    told: usize,
-    silent: usize,
-    beside: usize,
-}
-
-/// The book's page of the corpus.
-pub fn page() -> String {
-    let (truths, said) = (truths(), said_before());
-    let mut kinds: BTreeMap<&str, Counted> = BTreeMap::new();
-    let mut causes: BTreeMap<&str, BTreeMap<String, Vec<&str>>> = BTreeMap::new();
-    for truth in truths.values() {
-        let none = Vec::new();
-        let lines = said.get(&truth.recording).unwrap_or(&none);
-        let says = |word: &str, of: &str| {
-            let line = format!("truth\t{word}\t{of}");
-            lines.iter().any(|l| l.starts_with(&line))
-        };
-        let kind = kinds.entry(&truth.kind).or_default();
-        if says("beside", "") {
-            kind.beside += 1;
-        } else if says("told", "") {
-            kind.told += 1;
-        } else {
-            kind.silent += 1;
-        }
-        for right in &truth.right {
-            let word = if says("told", right) {
-                "told"
-            } else {
-                "not told"
-            };
-            for id in right.split('|') {
-                let of_cause = causes.entry(id).or_default();
-                let names = of_cause.entry(word.to_string()).or_default();
-                names.push(&truth.recording);
-            }
-        }
-    }
-    let mut page = String::from(
-        "# The corpus\n\n\
-         Made from `fixtures/corpus/`; `make docs` writes it.\n\n\
-         Recordings with their truth, against which every change of what `explain` says is read. `expected.tsv` holds, \
-         for each, the findings (cause, place, confidence, seconds lost), the notes, what every cause answers and why, \
-         and the first lines of the account; `make test` compares. A change of judgement shows as changed lines, by \
-         recording: read them, then `make bless` writes the file. `make corpus` records all of it anew, some two \
-         hours on the machine alone, and `sudo tcpwhy lab corpus fixtures/corpus --only NAME` one subject of it. Each \
-         is one file: `tcpwhy explain fixtures/corpus/NAME.tcpw`.\n\n\
-         - **planted**: the scenarios of [the lab](lab.md), from every side from which something can be told of them: \
-         `NAME.above` is recorded as severe as is just told (within a factor of 1.8 on [the exam's](exam.md) ladder), \
-         `NAME.below` as severe as is just not, `.client` and `.server` on that side alone; from where nothing can be \
-         told, silence is right. Of several scenarios of a cause one is kept from every side. What has no ladder is recorded \
-         as its file has it. The tree holds 30 MB of them: a larger file than 195 kB (270 kB of a healthy one, 300 kB \
-         of an exam's situation) is kept only where it is the one of its cause.\n\
-         - **healthy**: the healthy scenarios, and `NAME.without`: faults taken away, where a note remains. These are the ones \
-         nearest to an alarm.\n\
-         - **exam**: the situations of the exam that were told wrongly or not at all, recorded again.\n\
-         - **model**: [the models](models.md), each with its presets, computed when the test runs (but those of case C at its peak, which take minutes).\n\
-         - **program**: real programs, recorded by tcpwhy 0.5.0 and kept: older recordings have to read, too.\n\n\
-         | kind | recordings | told, and nothing else | silent | something else told |\n|---|---|---|---|---|\n",
-    );
-    for (kind, counted) in &kinds {
-        let Counted {
-            told,
-            silent,
-            beside,
-        } = counted;
-        let all = told + silent + beside;
-        page.push_str(&format!(
-            "| {kind} | {all} | {told} | {silent} | {beside} |\n"
-        ));
-    }
-    page.push_str("\n## By cause\n\n| cause | recordings in which it is told | in which it is planted, and is not |\n|---|---|---|\n");
-    for (cause, names) in &causes {
-        let names = |word: &str| {
-            let names = names.get(word).map_or(&[][..], Vec::as_slice);
-            let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-            names.join(" ")
-        };
-        page.push_str(&format!(
-            "| `{cause}` | {} | {} |\n",
-            names("told"),
-            names("not told")
-        ));
-    }
-    page.push_str("\n## What is not in it\n\n| cause | why |\n|---|---|\n");
-    for (cause, why) in missing() {
-        page.push_str(&format!("| `{cause}` | {why} |\n"));
-    }
-    page
 }
 
 fn said_before() -> BTreeMap<String, Vec<String>> {

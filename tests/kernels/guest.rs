@@ -124,9 +124,10 @@ impl Guest {
                 }
             })
             .collect();
-        match missing.is_empty() {
-            true => "all sources as before".into(),
-            false => missing.join("; "),
+        if missing.is_empty() {
+            "all sources as before".into()
+        } else {
+            missing.join("; ")
         }
     }
 

@@ -174,10 +174,7 @@ impl Conn {
     /// Until when its local port is taken: when this end closed first, 60 s longer, in TIME_WAIT.
     /// `None` when it had not ended when the recording did.
     pub fn port_held_until_ns(&self) -> Option<u64> {
-        let after = match self.closed_first {
-            true => TIME_WAIT_NS,
-            false => 0,
-        };
+        let after = if self.closed_first { TIME_WAIT_NS } else { 0 };
         Some(self.ended_ns?.saturating_add(after))
     }
 

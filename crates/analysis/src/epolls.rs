@@ -147,9 +147,10 @@ impl Epolls {
                 Some(Socket::Listener(here)) => listeners.push(format!("listener {here}")),
                 Some(Socket::Connection(here, there)) => {
                     // Of those who connected here each has a port of its own.
-                    let peer = match self.ports.contains(&here.port) {
-                        true => format!("from {}", there.addr),
-                        false => format!("to {there}"),
+                    let peer = if self.ports.contains(&here.port) {
+                        format!("from {}", there.addr)
+                    } else {
+                        format!("to {there}")
                     };
                     *peers.entry(peer).or_default() += 1;
                 }

@@ -224,9 +224,10 @@ impl Health {
         if self.more > 0 {
             notes.push(HealthNote {
                 source: SourceName::Recorder.to_string(),
-                kind: match self.more_holes {
-                    true => NoteKind::LeftOut,
-                    false => NoteKind::Note,
+                kind: if self.more_holes {
+                    NoteKind::LeftOut
+                } else {
+                    NoteKind::Note
                 },
                 says: format!("{} not shown", words::plural(self.more, "further note")),
             });

@@ -14,10 +14,11 @@ pub fn link(conns: &mut [Conn], listeners: &mut Listeners) {
     for (id, conn) in conns.iter().enumerate() {
         let Some(index) = conn.listener else { continue };
         let listener = &mut listeners.all[index as usize];
-        match conn.connects() {
-            true => listener.clients.push(id as ConnId),
+        if conn.connects() {
+            listener.clients.push(id as ConnId)
+        } else {
             // Of those older than the recording only accepted ones have a listener.
-            false => listener.accepted.push(id as ConnId),
+            listener.accepted.push(id as ConnId)
         }
     }
 }

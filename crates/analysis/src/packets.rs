@@ -150,9 +150,10 @@ impl Packets {
             What::Dropped | What::ResetSent => false,
             What::LateAckDropped | What::SynRefused | What::SynAckRepeated => true,
         };
-        let local = match placed {
-            true => Endpoint::new(row.local_addr, row.local_port),
-            false => Endpoint::default(),
+        let local = if placed {
+            Endpoint::new(row.local_addr, row.local_port)
+        } else {
+            Endpoint::default()
         };
         let key = Key {
             what,

@@ -265,9 +265,10 @@ impl Seen {
         }
         if self.stopped > 0 {
             let n = self.stopped;
-            let state = match self.stopped_last {
-                true => ProcessState::Stopped,
-                false => ProcessState::WasStopped,
+            let state = if self.stopped_last {
+                ProcessState::Stopped
+            } else {
+                ProcessState::WasStopped
             };
             return (
                 state,

@@ -198,8 +198,9 @@ fn met_established(state: &TcpState, row: &Event) -> bool {
 }
 
 fn keep<T>(all: &mut Vec<T>, folded: &mut u64, one: T) {
-    match all.len() < MAX_KEPT {
-        true => all.push(one),
-        false => *folded += 1,
+    if all.len() < MAX_KEPT {
+        all.push(one)
+    } else {
+        *folded += 1
     }
 }

@@ -181,12 +181,11 @@ impl Resets {
         let local = Endpoint::new(row.local_addr, row.local_port);
         let remote = Endpoint::new(row.remote_addr, row.remote_port);
         if *kind == EventKind::ResetSent && !opens(row.flags) {
-            match self.senders.len() < MAX_KEPT || self.senders.contains(&(local, remote)) {
-                true => {
-                    self.senders.insert((local, remote));
-                    self.origins.insert(local);
-                }
-                false => self.folded += 1,
+            if self.senders.len() < MAX_KEPT || self.senders.contains(&(local, remote)) {
+                self.senders.insert((local, remote));
+                self.origins.insert(local);
+            } else {
+                self.folded += 1
             }
         }
         match kind {
@@ -202,9 +201,10 @@ impl Resets {
                     row: at.into(),
                     stack: row.stack.filter(|_| named.is_none()),
                 };
-                match self.sent.len() < MAX_KEPT {
-                    true => self.sent.push(sent),
-                    false => self.folded += 1,
+                if self.sent.len() < MAX_KEPT {
+                    self.sent.push(sent)
+                } else {
+                    self.folded += 1
                 }
             }
             // A socket that has closed gives itself a reset when data still comes.
@@ -213,9 +213,10 @@ impl Resets {
                 let Some(conn) = conn.filter(|_| late || is_open(row.state.as_ref())) else {
                     return;
                 };
-                let known = match late {
-                    true => &mut self.late,
-                    false => &mut self.received,
+                let known = if late {
+                    &mut self.late
+                } else {
+                    &mut self.received
                 };
                 if known.len() < MAX_KEPT || known.contains_key(&conn) {
                     let (time_ns, row) = (row.time_ns, at.into());
@@ -301,9 +302,10 @@ impl Resets {
                 wanted.insert(stack);
             }
         }
-        let stacks = match wanted.is_empty() {
-            true => AHashMap::new(),
-            false => functions(recording, &wanted, STACK_DEPTH, Some)?,
+        let stacks = if wanted.is_empty() {
+            AHashMap::new()
+        } else {
+            functions(recording, &wanted, STACK_DEPTH, Some)?
         };
         for sent in &mut self.sent {
             if let Some(stack) = sent.stack.and_then(|s| stacks.get(&s)) {

@@ -118,9 +118,10 @@ impl Line {
 
     /// How much it was at most; of what counts up, by how much it rose.
     pub fn amount(&self) -> f64 {
-        match self.cumulative {
-            true => self.rise(),
-            false => self.most,
+        if self.cumulative {
+            self.rise()
+        } else {
+            self.most
         }
     }
 
@@ -132,9 +133,10 @@ impl Line {
     /// How full it was at most, from 0 on; of what counts up, on average. `None` without a limit.
     pub fn share(&self) -> Option<f64> {
         let (first, last) = self.between_ns;
-        let against = match self.cumulative {
-            true => ratio(self.rise(), last.saturating_sub(first) as f64 / 1e9)?,
-            false => self.most,
+        let against = if self.cumulative {
+            ratio(self.rise(), last.saturating_sub(first) as f64 / 1e9)?
+        } else {
+            self.most
         };
         share(against, self.limit)
     }

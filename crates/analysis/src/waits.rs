@@ -134,9 +134,10 @@ impl Arrival {
 
     /// Who sent the retransmission, and to whom.
     pub fn resent(&self) -> (Endpoint, Endpoint) {
-        match self.answer {
-            true => (self.to, self.from),
-            false => (self.from, self.to),
+        if self.answer {
+            (self.to, self.from)
+        } else {
+            (self.from, self.to)
         }
     }
 }

@@ -77,9 +77,10 @@ pub(crate) fn set_sysctl(
     expected: String,
 ) -> Advice {
     let value = value.to_string();
-    let quoted = match value.contains(' ') {
-        true => format!("\"{value}\""),
-        false => value.clone(),
+    let quoted = if value.contains(' ') {
+        format!("\"{value}\"")
+    } else {
+        value.clone()
     };
     let place = match &netns.name {
         Some(name) => format!("in namespace {name}"),

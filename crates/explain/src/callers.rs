@@ -23,9 +23,10 @@ pub(crate) enum Who {
 
 /// Where an end asks, or is asked from: whoever asks may ask a listener of this host.
 pub(crate) fn place(conn: &Conn) -> (u32, Endpoint) {
-    let to = match conn.asks() {
-        true => conn.remote,
-        false => Endpoint::new(conn.remote.addr, conn.local.port),
+    let to = if conn.asks() {
+        conn.remote
+    } else {
+        Endpoint::new(conn.remote.addr, conn.local.port)
     };
     (conn.netns, to)
 }

@@ -131,9 +131,10 @@ impl<'a> Case<'a> {
 
     /// The same, where it holds.
     pub fn at_most_if(self, level: Level, holds: bool, why: &str) -> Self {
-        match holds {
-            true => self.at_most(level, why),
-            false => self,
+        if holds {
+            self.at_most(level, why)
+        } else {
+            self
         }
     }
 

@@ -80,13 +80,12 @@ impl Troubled {
         let is_application = [Id::SLOW_READER, Id::ZERO_WINDOW].contains(&finding.cause)
             && (conns.is_empty() || conns.iter().any(|c| c.peer.is_some()))
             || matches!(finding.place, Some(Place::Receivers(_)));
-        let to: BTreeSet<(u32, Addr)> = match conns.is_empty() {
-            false => conns.iter().map(|c| (c.netns, c.remote.addr)).collect(),
-            true => {
-                let lost = finding.lost_s.ends();
-                lost.map(|(netns, _, remote, _)| (netns, remote.addr))
-                    .collect()
-            }
+        let to: BTreeSet<(u32, Addr)> = if !conns.is_empty() {
+            conns.iter().map(|c| (c.netns, c.remote.addr)).collect()
+        } else {
+            let lost = finding.lost_s.ends();
+            lost.map(|(netns, _, remote, _)| (netns, remote.addr))
+                .collect()
         };
         match (to.len(), to.first()) {
             (1, Some((netns, to))) if !is_application => Ok(Troubled {

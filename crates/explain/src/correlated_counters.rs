@@ -108,9 +108,10 @@ impl InTrouble {
         let at = Endpoint::new(at.ip().into(), at.port());
         // Any other address is one place in all namespaces: that of a scope may be the server's, or a firewall's.
         let exactly = InTrouble::To(at.is_loopback().then_some(netns), at);
-        match story.conns.iter().any(|c| exactly.has(c)) {
-            true => exactly,
-            false => InTrouble::ToPort(at.port),
+        if story.conns.iter().any(|c| exactly.has(c)) {
+            exactly
+        } else {
+            InTrouble::ToPort(at.port)
         }
     }
 

@@ -267,9 +267,10 @@ impl Lost {
 
     /// These, or what another way of telling says where these are nothing.
     pub(crate) fn or(self, other: impl FnOnce() -> Lost) -> Lost {
-        match self.of_ends.is_empty() && self.elsewhere_ns == 0 {
-            true => other(),
-            false => self,
+        if self.of_ends.is_empty() && self.elsewhere_ns == 0 {
+            other()
+        } else {
+            self
         }
     }
 }

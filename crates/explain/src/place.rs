@@ -105,9 +105,10 @@ const FEW: usize = 8;
 
 /// Whether one is in both lists, which may be long.
 fn have_in_common(these: &[ConnId], those: &[ConnId]) -> bool {
-    let (few, many) = match these.len() <= those.len() {
-        true => (these, those),
-        false => (those, these),
+    let (few, many) = if these.len() <= those.len() {
+        (these, those)
+    } else {
+        (those, these)
     };
     if few.len() <= FEW {
         return few.iter().any(|id| many.contains(id));

@@ -152,10 +152,10 @@ fn network(all: &Resources) -> Option<ResourceLine> {
             lost.push(format!("{metric} of {name} +{}", count(line.rise() as u64)));
         }
     }
-    let says = match lost.is_empty() {
-        true => "no interface dropped a packet or counted an error (cabling, carrier, a full ring)"
-            .into(),
-        false => lost.iter().take(3).cloned().collect::<Vec<_>>().join(", "),
+    let says = if lost.is_empty() {
+        "no interface dropped a packet or counted an error (cabling, carrier, a full ring)".into()
+    } else {
+        lost.iter().take(3).cloned().collect::<Vec<_>>().join(", ")
     };
     seen.then(|| line("network", !lost.is_empty(), says))?
 }

@@ -82,9 +82,10 @@ impl Book {
             }
             let (path, inner) = self.inner(format!("{before}{name}"), field);
             let values = values(inner);
-            let says = match values.is_empty() {
-                true => says(field),
-                false => format!("{} {values}", says(field)),
+            let says = if values.is_empty() {
+                says(field)
+            } else {
+                format!("{} {values}", says(field))
             };
             page.push_str(&format!("| `{path}` | {says} |\n"));
             // Numbers by name have names of their own, and changes a table.

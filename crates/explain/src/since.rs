@@ -30,9 +30,10 @@ pub(crate) fn tell(
     for finding in findings.iter_mut().filter(|f| f.since.is_none()) {
         let cause = ALL.iter().find(|c| c.id == finding.cause);
         let connects = matches!(cause.and_then(|c| c.symptom), Some(Symptom::Connects));
-        finding.since = match connects {
-            true => of_connects(story, &finding.scope),
-            false => None,
+        finding.since = if connects {
+            of_connects(story, &finding.scope)
+        } else {
+            None
         };
         if finding.since.is_none() {
             let times = symptom_rows(finding)

@@ -146,9 +146,10 @@ fn run_all(options: &RunOptions, stop: Stop) -> Result<Pack, Error> {
     let names: Vec<String> = scenarios.iter().map(|s| s.name.clone()).collect();
     let name = format!("{}-{}", names.join("+"), options.seed);
     let (seen, explanation) = bench.look(&name)?;
-    let mut fixes: Vec<Option<Fix>> = match options.fix {
-        true => fixed(&mut bench, &seen, &format!("{name}-fixed"))?,
-        false => seen.iter().map(|_| None).collect(),
+    let mut fixes: Vec<Option<Fix>> = if options.fix {
+        fixed(&mut bench, &seen, &format!("{name}-fixed"))?
+    } else {
+        seen.iter().map(|_| None).collect()
     };
     let outcomes = scenarios.into_iter().zip(seen).enumerate();
     let outcomes = outcomes.map(|(at, (scenario, seen))| {

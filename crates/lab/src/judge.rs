@@ -58,9 +58,10 @@ pub(crate) fn judge(scenario: &Scenario, servers: &[Running], findings: &[Value]
     let may = |finding: &&Value| truth.may.iter().any(|may| may == cause(finding));
     let findings: Vec<&Value> = findings.iter().filter(|f| !may(f)).collect();
     let Some(first) = findings.first() else {
-        return match truth.is_healthy() {
-            true => Vec::new(),
-            false => vec![format!("no finding; the truth is {}", truth.cause)],
+        return if truth.is_healthy() {
+            Vec::new()
+        } else {
+            vec![format!("no finding; the truth is {}", truth.cause)]
         };
     };
     if truth.is_healthy() {
@@ -143,9 +144,10 @@ fn judge_counted(truth: &Truth, servers: &[Running], findings: &[Value]) -> Vec<
 /// What was the matter in this run: of a fault that shows in some runs only, whether in this one.
 pub(crate) fn truth_of(scenario: &Scenario, servers: &[Running]) -> Truth {
     let truth = &scenario.truth;
-    match truth.counter.is_some() && !servers.iter().any(|s| s.counted) {
-        true => Truth::healthy(),
-        false => truth.clone(),
+    if truth.counter.is_some() && !servers.iter().any(|s| s.counted) {
+        Truth::healthy()
+    } else {
+        truth.clone()
     }
 }
 
@@ -368,9 +370,10 @@ fn wrong_port(truth: &Truth, scope: &Value) -> Vec<String> {
     let named = values
         .flat_map(|v| v.as_array().map_or(std::slice::from_ref(v), Vec::as_slice))
         .any(|v| port_of(v) == Some(port) || v.as_u64() == Some(port.into()));
-    match named {
-        true => Vec::new(),
-        false => vec![format!("the finding does not name port {port}: {scope}")],
+    if named {
+        Vec::new()
+    } else {
+        vec![format!("the finding does not name port {port}: {scope}")]
     }
 }
 

@@ -86,9 +86,10 @@ impl Bench {
         let mut diagnosis = diagnose(&self.tcpwhy, &recording, &self.stop)?;
         // What else happens on the host is not planted.
         diagnosis.findings.retain(|f| !tells_of_steal(f, stolen));
-        let in_words = match self.in_words {
-            true => Some(explanation(&self.tcpwhy, &recording, &self.stop)?),
-            false => None,
+        let in_words = if self.in_words {
+            Some(explanation(&self.tcpwhy, &recording, &self.stop)?)
+        } else {
+            None
         };
         let seen = each.into_iter().enumerate();
         let seen = seen.map(|(at, (workload, servers))| Seen {
@@ -148,9 +149,12 @@ impl Bench {
     /// Starts the servers of those that want them before the recording, or of the others.
     fn start_servers(&mut self, first: bool) -> Result<(), Error> {
         let mut plants = self.plants.iter_mut();
-        plants.try_for_each(|plant| match plant.scenario.servers_first == first {
-            true => plant.start_servers(&self.stop),
-            false => Ok(()),
+        plants.try_for_each(|plant| {
+            if plant.scenario.servers_first == first {
+                plant.start_servers(&self.stop)
+            } else {
+                Ok(())
+            }
         })
     }
 
@@ -180,9 +184,10 @@ impl Bench {
 
     fn record(&self, recording: &Path) -> Result<Recorder, Error> {
         let scenarios = || self.plants.iter().map(|plant| &plant.scenario);
-        let namespaces: Vec<&str> = match scenarios().any(|s| s.neighbours > 0) {
-            true => Vec::new(),
-            false => self.plants.iter().flat_map(Plant::recorded).collect(),
+        let namespaces: Vec<&str> = if scenarios().any(|s| s.neighbours > 0) {
+            Vec::new()
+        } else {
+            self.plants.iter().flat_map(Plant::recorded).collect()
         };
         let mut parts: Vec<String> = scenarios().flat_map(|s| s.record.clone()).collect();
         parts.sort();

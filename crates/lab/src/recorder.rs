@@ -184,9 +184,10 @@ impl Shelf {
     /// The path of a recording that is yet to be made.
     pub(crate) fn recording(&self, name: &str) -> Result<PathBuf, Error> {
         let path = self.dir.join(format!("{name}.tcpwhy"));
-        match path.exists() {
-            false => Ok(path),
-            true => Err(Error::Exists(path)),
+        if !path.exists() {
+            Ok(path)
+        } else {
+            Err(Error::Exists(path))
         }
     }
 }

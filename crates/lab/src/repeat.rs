@@ -138,9 +138,10 @@ fn write_runs(text: &mut String, repeated: &Repeated) -> std::fmt::Result {
     writeln!(text, "  seed   Mbit/s  said")?;
     for run in &repeated.runs {
         let bar = "#".repeat((run.mbit_per_s / most * 30.0).round() as usize);
-        let said = match run.found.is_empty() {
-            true => "nothing is wrong".to_string(),
-            false => run.found.join(", "),
+        let said = if run.found.is_empty() {
+            "nothing is wrong".to_string()
+        } else {
+            run.found.join(", ")
         };
         let wrong = if run.passed { "" } else { "  WRONG" };
         writeln!(

@@ -51,13 +51,14 @@ impl<E> Queue<E> {
     /// is welcome too and costs more.
     pub(crate) fn schedule_in_turn(&mut self, at_ns: u64, event: E) {
         let due = self.due(at_ns, event);
-        match self
+        if self
             .in_turn
             .back()
             .is_none_or(|last| last.at_ns <= due.at_ns)
         {
-            true => self.in_turn.push_back(due),
-            false => self.due.push(due),
+            self.in_turn.push_back(due)
+        } else {
+            self.due.push(due)
         }
     }
 
@@ -74,16 +75,18 @@ impl<E> Queue<E> {
     pub(crate) fn next_before(&mut self, until_ns: u64) -> Option<E> {
         // Greater is earlier.
         let in_turn = self.in_turn.front() > self.due.peek();
-        let next = match in_turn {
-            true => self.in_turn.front(),
-            false => self.due.peek(),
+        let next = if in_turn {
+            self.in_turn.front()
+        } else {
+            self.due.peek()
         };
         if next?.at_ns >= until_ns {
             return None;
         }
-        let due = match in_turn {
-            true => self.in_turn.pop_front(),
-            false => self.due.pop(),
+        let due = if in_turn {
+            self.in_turn.pop_front()
+        } else {
+            self.due.pop()
         }?;
         self.now_ns = due.at_ns;
         Some(due.event)

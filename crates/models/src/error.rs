@@ -66,9 +66,10 @@ pub enum Error {
 impl Error {
     /// Whether values go together; `why` names the one that is wrong and what is allowed.
     pub(crate) fn together(sound: bool, why: String) -> Result<(), Error> {
-        match sound {
-            true => Ok(()),
-            false => Err(Error::Together(why)),
+        if sound {
+            Ok(())
+        } else {
+            Err(Error::Together(why))
         }
     }
 }

@@ -233,9 +233,10 @@ impl Parameters {
 impl Parameter {
     /// The allowed range in words.
     pub fn allowed(&self) -> String {
-        let unit = match self.unit.is_empty() {
-            true => String::new(),
-            false => format!(" {}", self.unit),
+        let unit = if self.unit.is_empty() {
+            String::new()
+        } else {
+            format!(" {}", self.unit)
         };
         let whole = if self.whole { ", whole" } else { "" };
         format!("{} to {}{unit}{whole}", self.min, self.max)
@@ -261,9 +262,10 @@ impl Parameter {
     }
 
     fn of(&self, value: f64) -> Number {
-        match self.whole {
-            true => Number::Whole(value as u64),
-            false => Number::Real(value),
+        if self.whole {
+            Number::Whole(value as u64)
+        } else {
+            Number::Real(value)
         }
     }
 }

@@ -73,9 +73,12 @@ pub(crate) fn columns(left: usize, head: Vec<String>, rows: Vec<Vec<String>>) ->
     let mut out = String::new();
     for row in std::iter::once(&head).chain(&rows) {
         let cells = row.iter().zip(&widths).enumerate();
-        let cells = cells.map(|(nth, (cell, width))| match nth < left {
-            true => format!("{cell:<width$}"),
-            false => format!("{cell:>width$}"),
+        let cells = cells.map(|(nth, (cell, width))| {
+            if nth < left {
+                format!("{cell:<width$}")
+            } else {
+                format!("{cell:>width$}")
+            }
         });
         let line: Vec<String> = cells.collect();
         out += line.join("  ").trim_end();

@@ -51,9 +51,10 @@ fn each_fix_leaves_no_finding_and_a_short_work_around_does() {
         "memory-pressure-3-minutes",
     ] {
         // The table of a kernel that reclaims is what it is after minutes.
-        let set = match preset.starts_with("reclaim") {
-            true => &["duration=10", "uptime=1"][..],
-            false => &["duration=10"],
+        let set = if preset.starts_with("reclaim") {
+            &["duration=10", "uptime=1"][..]
+        } else {
+            &["duration=10"]
         };
         let told = explained(NAME, preset, set);
         let found: Vec<_> = told.findings.iter().map(|f| &f.title).collect();

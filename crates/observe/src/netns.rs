@@ -40,12 +40,13 @@ fn own() -> Option<u32> {
 /// own; an error when others are asked for.
 pub fn own_only(wanted: &[u32]) -> Result<Vec<u32>, Error> {
     let own = own().ok_or_else(|| Error::Kernel(format!("{OWN} cannot be read")))?;
-    match wanted.iter().all(|inode| *inode == own) {
-        true => Ok(vec![own]),
-        false => Err(Error::Usage(
-            "--netns: this process lacks CAP_SYS_ADMIN (to enter network namespaces other than the own)"
-                .into(),
-        )),
+    if wanted.iter().all(|inode| *inode == own) {
+        Ok(vec![own])
+    } else {
+        Err(Error::Usage(
+        "--netns: this process lacks CAP_SYS_ADMIN (to enter network namespaces other than the own)"
+            .into(),
+    ))
     }
 }
 
@@ -64,9 +65,10 @@ pub fn find() -> BTreeMap<u32, Found> {
         }
     };
     // In a PID namespace of our own the first process is that of a container.
-    let first = match space::pids_are_ours() {
-        true => "host",
-        false => "pid 1",
+    let first = if space::pids_are_ours() {
+        "host"
+    } else {
+        "pid 1"
     };
     add(host_namespace(), first.into());
     for entry in fs::read_dir("/run/netns").into_iter().flatten().flatten() {
@@ -104,21 +106,19 @@ fn host_namespace() -> PathBuf {
 /// The namespaces that `words` name: a name in /run/netns, `host`, or an inode number.
 pub fn resolve(words: &[String]) -> Result<Vec<u32>, String> {
     let all = find();
-    let one = |word: &String| {
-        let by_name = all.values().find(|f| f.namespace.name == *word);
-        let inode = by_name.map(|f| f.namespace.inode).or_else(|| {
-            let number = word.parse().ok()?;
-            all.contains_key(&number).then_some(number)
-        });
-        inode.ok_or_else(|| match rights::may_visit() {
-            true => format!(
-                "no network namespace {word:?}; `ip netns` lists names, `lsns -t net` inodes"
-            ),
-            false => format!(
-                "network namespace {word:?} cannot be entered: this process lacks CAP_SYS_ADMIN"
-            ),
-        })
-    };
+    let one =
+        |word: &String| {
+            let by_name = all.values().find(|f| f.namespace.name == *word);
+            let inode = by_name.map(|f| f.namespace.inode).or_else(|| {
+                let number = word.parse().ok()?;
+                all.contains_key(&number).then_some(number)
+            });
+            inode.ok_or_else(|| if rights::may_visit() { format!(
+            "no network namespace {word:?}; `ip netns` lists names, `lsns -t net` inodes"
+        ) } else { format!(
+            "network namespace {word:?} cannot be entered: this process lacks CAP_SYS_ADMIN"
+        ) })
+        };
     words.iter().map(one).collect()
 }
 

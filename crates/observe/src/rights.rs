@@ -114,21 +114,23 @@ pub fn require() -> Result<(), Error> {
     if has.contains(CapabilitySet::SYS_ADMIN) {
         return Ok(()); // implies those of BPF
     }
-    let lacking = match splits_sys_admin() {
-        true => lacks(NEEDED, has, |_| true),
+    let lacking = if splits_sys_admin() {
+        lacks(NEEDED, has, |_| true)
+    } else {
         // Before Linux 5.8 it has no parts.
-        false => vec![Lack {
+        vec![Lack {
             capability: "CAP_SYS_ADMIN",
             to: "load programs into the kernel and attach them",
-        }],
+        }]
     };
     if lacking.is_empty() {
         return Ok(());
     }
     let lacking: Vec<String> = lacking.iter().map(Lack::in_words).collect();
-    let advice = match rustix::process::geteuid().is_root() {
-        true => "run it outside of this container, or give the container these (--cap-add)",
-        false => "run it with sudo, or give it these (setpriv, setcap)",
+    let advice = if rustix::process::geteuid().is_root() {
+        "run it outside of this container, or give the container these (--cap-add)"
+    } else {
+        "run it with sudo, or give it these (setpriv, setcap)"
     };
     Err(Error::Rights(format!(
         "this process lacks {}; {advice}",

@@ -271,13 +271,10 @@ impl<'a, 'o> Sampler<'a, 'o> {
             }
         }
         if whole && left_out > 0 {
-            let detail = match last {
-                true => {
-                    "network namespaces whose sockets were not walked once more at the end: it took too long"
-                }
-                false => {
-                    "network namespaces whose sockets are walked later: it took too long at the beginning"
-                }
+            let detail = if last {
+                "network namespaces whose sockets were not walked once more at the end: it took too long"
+            } else {
+                "network namespaces whose sockets are walked later: it took too long at the beginning"
             };
             self.health
                 .say(SourceName::Sockets, HealthKind::Partial, left_out, detail)?;
@@ -471,12 +468,13 @@ pub fn sources(looks: Verdict, holders: Verdict) -> Vec<Source> {
         Source::optional(
             SourceName::Namespaces,
             "network namespaces other than the own",
-            match rights::may_visit() {
-                true => here.clone(),
-                false => Verdict::Unsupported(
+            if rights::may_visit() {
+                here.clone()
+            } else {
+                Verdict::Unsupported(
                     "this process lacks CAP_SYS_ADMIN (to enter them): only the own is recorded"
                         .into(),
-                ),
+                )
             },
         ),
         Source::required(

@@ -33,9 +33,10 @@ pub const OWN_PIDS: &str = "this process is in a PID namespace of its own, where
 
 /// Whether what is told of processes can be told from here.
 pub fn pids_verdict() -> Verdict {
-    match pids_are_ours() {
-        true => Verdict::Attached,
-        false => Verdict::Unsupported(OWN_PIDS.into()),
+    if pids_are_ours() {
+        Verdict::Attached
+    } else {
+        Verdict::Unsupported(OWN_PIDS.into())
     }
 }
 

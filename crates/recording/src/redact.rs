@@ -219,9 +219,10 @@ impl Redactor {
             // `pid 7` says nothing that the rows do not.
             let is_pid = bare == "pid" && words.peek().is_some_and(number);
             let follows = last == "namespace" && BEFORE_NAMESPACE.contains(&before);
-            out += &match follows && !is_pid {
-                true => self.namespace_in(word),
-                false => self.path_in(word),
+            out += &if follows && !is_pid {
+                self.namespace_in(word)
+            } else {
+                self.path_in(word)
             };
             (before, last) = (last, bare);
         }
@@ -231,9 +232,10 @@ impl Redactor {
     /// The word with a pseudonym for the name of a namespace in it; numbers are inodes.
     fn namespace_in(&self, word: &str) -> String {
         let name = word.trim_end().trim_end_matches(CLOSING);
-        match name.bytes().all(|b| b.is_ascii_digit()) {
-            true => word.into(),
-            false => format!("{}{}", self.namespace(name), &word[name.len()..]),
+        if name.bytes().all(|b| b.is_ascii_digit()) {
+            word.into()
+        } else {
+            format!("{}{}", self.namespace(name), &word[name.len()..])
         }
     }
 
@@ -242,12 +244,11 @@ impl Redactor {
         let (before, rest) = word.split_at(word.find('/').unwrap_or(word.len()));
         let path = rest.trim_end().trim_end_matches(CLOSING);
         let is_path = (before.is_empty() || before.ends_with(OPENING)) && path.len() >= SHORTEST;
-        match is_path && !is_everywhere(path) {
-            true => {
-                let new = self.text(Unit::File, path);
-                format!("{before}{new}{}", &rest[path.len()..])
-            }
-            false => word.into(),
+        if is_path && !is_everywhere(path) {
+            let new = self.text(Unit::File, path);
+            format!("{before}{new}{}", &rest[path.len()..])
+        } else {
+            word.into()
         }
     }
 

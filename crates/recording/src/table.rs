@@ -144,9 +144,10 @@ pub trait Columnar: Sized {
 
 /// A column that a recording of an older tcpwhy does not have: null, where it may be.
 pub(crate) fn absent<C: Cell>(rows: usize) -> Option<C::Reader> {
-    match C::NULLABLE {
-        true => C::reader(&new_null_array(&C::data_type(), rows)),
-        false => None,
+    if C::NULLABLE {
+        C::reader(&new_null_array(&C::data_type(), rows))
+    } else {
+        None
     }
 }
 

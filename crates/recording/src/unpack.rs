@@ -147,11 +147,12 @@ fn open<'i>(mut input: impl Read + 'i, name: &Path) -> Result<Source<'i>, Error>
     }
     let is_gzip = head.starts_with(GZIP);
     let whole = Cursor::new(head).chain(input);
-    let inner: Box<dyn Read + 'i> = match is_gzip {
-        true => Box::new(MultiGzDecoder::new(io::BufReader::with_capacity(
+    let inner: Box<dyn Read + 'i> = if is_gzip {
+        Box::new(MultiGzDecoder::new(io::BufReader::with_capacity(
             BUFFER, whole,
-        ))),
-        false => Box::new(whole),
+        )))
+    } else {
+        Box::new(whole)
     };
     let mut source = Source {
         inner,
@@ -166,9 +167,10 @@ fn open<'i>(mut input: impl Read + 'i, name: &Path) -> Result<Source<'i>, Error>
         return Err(Error::packed(name, format!("damaged: {e}")));
     }
     if !is_tar(&head) {
-        let why = match head.len() == BLOCK {
-            true => "it is neither a recording's directory nor one packed into a file",
-            false => "it is too short to be a recording",
+        let why = if head.len() == BLOCK {
+            "it is neither a recording's directory nor one packed into a file"
+        } else {
+            "it is too short to be a recording"
         };
         return Err(foreign(name, why));
     }
@@ -269,9 +271,10 @@ fn place(path: &str) -> Option<(Option<&str>, Place<'_>)> {
     let mut parts = path.split('/').rev();
     let file = parts.next()?;
     let is_manifest = file == MANIFEST || file == "manifest.json.open";
-    let table = match is_manifest {
-        true => None,
-        false => Some(parts.next()?),
+    let table = if is_manifest {
+        None
+    } else {
+        Some(parts.next()?)
     };
     let within = parts.next();
     if parts.next().is_some() || within.is_some_and(|dir| !is_plain(dir)) {

@@ -354,10 +354,7 @@ proptest! {
             .filter(|at| &bytes[at + 257..at + 262] == b"ustar")
             .collect();
         for (at, byte) in &scribbles {
-            let place = match in_headers {
-                true => headers[at.index(headers.len())] + at.index(345),
-                false => at.index(bytes.len()),
-            };
+            let place = if in_headers { headers[at.index(headers.len())] + at.index(345) } else { at.index(bytes.len()) };
             bytes[place] = *byte;
         }
         for at in headers.iter().filter(|_| fix_sums) {

@@ -73,9 +73,10 @@ impl Life {
     }
 
     fn opening(&self) -> Option<Event> {
-        let from = match self.outbound {
-            true => TcpState::SynSent,
-            false => TcpState::SynRecv,
+        let from = if self.outbound {
+            TcpState::SynSent
+        } else {
+            TcpState::SynRecv
         };
         let opened = |at| self.end.change(at, from, TcpState::Established);
         self.established_ns.map(|at| Event {

@@ -93,9 +93,10 @@ pub fn run(args: &CaseArgs, out: &mut dyn Write) -> Result<ExitCode> {
     let case = args.letter.read()?;
     let room = Room::new(args.keep.as_deref())?;
     let says = |text: &str, out: &mut dyn Write| -> Result<()> {
-        let wrapped = match args.markdown {
-            true => text.to_string(),
-            false => wrap(text, WIDTH, WIDTH).join("\n"),
+        let wrapped = if args.markdown {
+            text.to_string()
+        } else {
+            wrap(text, WIDTH, WIDTH).join("\n")
         };
         writeln!(out, "{wrapped}\n")?;
         Ok(())

@@ -124,9 +124,12 @@ fn draw_panel(
         .x_labels(6)
         .y_labels(5)
         .x_desc(escape(&chart.along))
-        .x_label_formatter(&|v| match chart.by_factors {
-            true => number(10f64.powf(*v)),
-            false => number(*v),
+        .x_label_formatter(&|v| {
+            if chart.by_factors {
+                number(10f64.powf(*v))
+            } else {
+                number(*v)
+            }
         })
         .y_label_formatter(&|v| number(*v))
         .draw()?;
@@ -165,9 +168,10 @@ fn ranges(points: &[Point]) -> ((f64, f64), (f64, f64)) {
         ),
     };
     let (low, high) = (least(|p| p.least).min(0.0), most(|p| p.most).max(0.0));
-    let y = match low == high {
-        true => (0.0, 1.0),
-        false => apart(low, high + (high - low) / 20.0),
+    let y = if low == high {
+        (0.0, 1.0)
+    } else {
+        apart(low, high + (high - low) / 20.0)
     };
     (apart(least(|p| p.x), most(|p| p.x)), y)
 }

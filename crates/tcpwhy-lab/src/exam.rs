@@ -53,32 +53,31 @@ const PICTURE: &str = "plots/exam.svg";
 
 /// Runs the verb.
 pub fn run(args: ExamArgs, out: &mut impl Write) -> Result<ExitCode> {
-    let sittings = match args.grade {
-        true => lab::Sittings::open(&args.dir)?,
-        false => {
-            let options = lab::ExamOptions {
-                dir: args.dir.clone(),
-                first: args.building.unwrap_or(lab::GRADING),
-                seeds: args.seeds,
-                only: args.only.clone(),
-                again: args.again,
-                keep: match (args.keep_all, args.keep) {
-                    (true, _) => lab::Keep::All,
-                    (false, true) => lab::Keep::Wrong,
-                    (false, false) => lab::Keep::Nothing,
-                },
-                programs: None,
-            };
-            lab::exam(&options, |at| {
-                let line = lab::render_sitting(at.sitting);
-                cli::say(&format!(
-                    "{}/{} {:>8}  {line}",
-                    at.done,
-                    at.of,
-                    left(at.left_s)
-                ));
-            })?
-        }
+    let sittings = if args.grade {
+        lab::Sittings::open(&args.dir)?
+    } else {
+        let options = lab::ExamOptions {
+            dir: args.dir.clone(),
+            first: args.building.unwrap_or(lab::GRADING),
+            seeds: args.seeds,
+            only: args.only.clone(),
+            again: args.again,
+            keep: match (args.keep_all, args.keep) {
+                (true, _) => lab::Keep::All,
+                (false, true) => lab::Keep::Wrong,
+                (false, false) => lab::Keep::Nothing,
+            },
+            programs: None,
+        };
+        lab::exam(&options, |at| {
+            let line = lab::render_sitting(at.sitting);
+            cli::say(&format!(
+                "{}/{} {:>8}  {line}",
+                at.done,
+                at.of,
+                left(at.left_s)
+            ));
+        })?
     };
     if sittings.torn {
         cli::say("the last sitting was cut off by whatever ended that exam, and is not counted");
@@ -92,9 +91,10 @@ pub fn run(args: ExamArgs, out: &mut impl Write) -> Result<ExitCode> {
     } else {
         write!(out, "{}", lab::render_grade(&grade))?;
     }
-    Ok(match grade.passed() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if grade.passed() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }
 

@@ -155,8 +155,9 @@ fn together(options: &lab::RunOptions, json: bool, out: &mut impl Write) -> Resu
 }
 
 fn exit(passed: bool) -> ExitCode {
-    match passed {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    if passed {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }

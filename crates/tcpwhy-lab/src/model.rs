@@ -94,9 +94,10 @@ pub fn run(verb: ModelVerb, mut out: &mut dyn Write) -> Result<ExitCode> {
 
 fn list(json: bool, out: &mut impl Write) -> Result<ExitCode> {
     for model in models::MODELS {
-        match json {
-            true => writeln!(out, "{}", json!({"name": model.name, "title": model.title}))?,
-            false => writeln!(out, "{:<20} {}", model.name, model.title)?,
+        if json {
+            writeln!(out, "{}", json!({"name": model.name, "title": model.title}))?
+        } else {
+            writeln!(out, "{:<20} {}", model.name, model.title)?
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -171,9 +172,10 @@ fn model(args: RunArgs, out: &mut impl Write) -> Result<ExitCode> {
         Some(dir) => model.record(&values, args.seed, dir)?,
         None => model.run(&values, args.seed)?,
     };
-    match args.json {
-        true => view::json::lines([&report], out)?,
-        false => write!(out, "{}", models::render_report(&report))?,
+    if args.json {
+        view::json::lines([&report], out)?
+    } else {
+        write!(out, "{}", models::render_report(&report))?
     }
     if let Some(dir) = &args.output {
         cli::say(&format!("wrote the recording: {}", dir.display()));
@@ -240,12 +242,14 @@ fn plot(sweep: &Sweep, figures: &[usize], title: &str) -> Chart {
 
 fn check(args: CheckArgs, out: &mut impl Write) -> Result<ExitCode> {
     let checks = models::check(args.seeds)?;
-    match args.json {
-        true => view::json::lines(&checks, out)?,
-        false => write!(out, "{}", models::render_check(&checks))?,
+    if args.json {
+        view::json::lines(&checks, out)?
+    } else {
+        write!(out, "{}", models::render_check(&checks))?
     }
-    Ok(match checks.iter().all(|c| c.passed) {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    Ok(if checks.iter().all(|c| c.passed) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     })
 }

@@ -103,9 +103,10 @@ impl Explainer {
 
     /// Whether it may begin now; `trouble` is whether connections are in trouble now.
     pub fn is_due(&self, trouble: bool) -> bool {
-        let share = match trouble && !self.troubled {
-            true => SHARE_IN_TROUBLE,
-            false => SHARE,
+        let share = if trouble && !self.troubled {
+            SHARE_IN_TROUBLE
+        } else {
+            SHARE
         };
         let pause = LEAST.max(Duration::from_secs_f64(self.cost / share));
         !self.busy && self.began.elapsed() >= pause

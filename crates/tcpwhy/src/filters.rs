@@ -67,9 +67,10 @@ impl FilterArgs {
         let netns = manifest.resolve_netns(&self.netns);
         let netns = netns.map_err(|why| anyhow!(why))?;
         let here = manifest.host.boot_id == observe::boot_id();
-        let cgroups = match here {
-            true => observe::resolve_cgroups(&self.cgroup).map_err(|why| anyhow!(why))?,
-            false => ids(&self.cgroup)?,
+        let cgroups = if here {
+            observe::resolve_cgroups(&self.cgroup).map_err(|why| anyhow!(why))?
+        } else {
+            ids(&self.cgroup)?
         };
         Ok(self.with(netns, cgroups))
     }

@@ -24,17 +24,19 @@ pub enum Given {
 /// Opens a recording. One that is no directory is unpacked into a temporary one, which goes with its value, or
 /// when a signal ends the process.
 pub fn open(path: &Path) -> Result<Recording> {
-    match is_dir(path) {
-        true => directory(path),
-        false => unpack(input(path)?, path, true),
+    if is_dir(path) {
+        directory(path)
+    } else {
+        unpack(input(path)?, path, true)
     }
 }
 
 /// The same for a verb that ends orderly when a signal comes.
 pub fn open_held(path: &Path) -> Result<Recording> {
-    match is_dir(path) {
-        true => directory(path),
-        false => unpack(input(path)?, path, false),
+    if is_dir(path) {
+        directory(path)
+    } else {
+        unpack(input(path)?, path, false)
     }
 }
 
@@ -49,9 +51,10 @@ pub fn either(path: &Path) -> Result<Given> {
     read.with_context(|| path.display().to_string())?;
     let is_packed = is_packed(&head);
     let whole = Box::new(Cursor::new(head).chain(input));
-    Ok(match is_packed {
-        true => Given::Recording(unpack(whole, path, true)?.into()),
-        false => Given::Other(whole),
+    Ok(if is_packed {
+        Given::Recording(unpack(whole, path, true)?.into())
+    } else {
+        Given::Other(whole)
     })
 }
 
@@ -128,9 +131,10 @@ fn tell_torn(recording: &Recording, name: &Path) {
 }
 
 fn unpack(input: Box<dyn Read>, path: &Path, watched: bool) -> Result<Recording> {
-    let name = match is_stdin(path) {
-        true => Path::new(STDIN),
-        false => path,
+    let name = if is_stdin(path) {
+        Path::new(STDIN)
+    } else {
+        path
     };
     surroundings::sweep_all();
     let scratch = surroundings::scratch("unpack")?;

@@ -47,12 +47,11 @@ impl Kept {
             );
         }
         let is_packed = !target.is_file() || name.extension().is_some_and(|end| end == PACKED);
-        let there = match target.is_file() {
-            true => {
-                settle(name);
-                fs::symlink_metadata(name).ok()
-            }
-            false => None,
+        let there = if target.is_file() {
+            settle(name);
+            fs::symlink_metadata(name).ok()
+        } else {
+            None
         };
         if there.is_some() {
             may_be_replaced(name, force)?;
@@ -119,9 +118,10 @@ impl Kept {
         let stop = stop.clone();
         let watch = move || {
             while !stop.load(Ordering::Relaxed) {
-                match has_no_reader() {
-                    true => stop.store(true, Ordering::Relaxed),
-                    false => thread::sleep(LOOK_EVERY),
+                if has_no_reader() {
+                    stop.store(true, Ordering::Relaxed)
+                } else {
+                    thread::sleep(LOOK_EVERY)
                 }
             }
         };
@@ -322,12 +322,11 @@ mod tests {
     }
 
     fn label(path: &Path) -> String {
-        let recording = match path.is_dir() {
-            true => Recording::open(path).unwrap(),
-            false => {
-                let scratch = Scratch::make(path.parent().unwrap(), "test").unwrap();
-                Recording::unpack(fs::File::open(path).unwrap(), path, scratch).unwrap()
-            }
+        let recording = if path.is_dir() {
+            Recording::open(path).unwrap()
+        } else {
+            let scratch = Scratch::make(path.parent().unwrap(), "test").unwrap();
+            Recording::unpack(fs::File::open(path).unwrap(), path, scratch).unwrap()
         };
         recording.manifest.labels.join(" ")
     }

@@ -290,9 +290,10 @@ fn wait(
     if let Some(mut child) = child {
         let took = began.elapsed();
         let status = end(&mut child)?;
-        let how = match ended_itself {
-            true => format!("ended after {took:.2?}: {status}"),
-            false => format!("was ended by tcpwhy after {took:.2?}"),
+        let how = if ended_itself {
+            format!("ended after {took:.2?}: {status}")
+        } else {
+            format!("was ended by tcpwhy after {took:.2?}")
         };
         // What it printed last need not have ended a line.
         cli::say("");

@@ -57,9 +57,10 @@ fn wished() -> LooksArgs {
 
 /// The zone of times in text.
 pub fn zone() -> TimeZone {
-    match wished().utc {
-        true => TimeZone::UTC,
-        false => view::local_zone(),
+    if wished().utc {
+        TimeZone::UTC
+    } else {
+        view::local_zone()
     }
 }
 

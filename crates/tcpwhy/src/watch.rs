@@ -219,9 +219,10 @@ pub fn without_tasks(filter: &observe::Filter) -> observe::Filter {
 }
 
 fn options(need: &Need, args: &WatchArgs, filter: &observe::Filter) -> Result<Options> {
-    let filter = match need.owners {
-        true => without_tasks(filter),
-        false => filter.clone(),
+    let filter = if need.owners {
+        without_tasks(filter)
+    } else {
+        filter.clone()
     };
     Ok(Options {
         parts: need.parts.iter().copied().collect(),

@@ -62,9 +62,10 @@ fn of<L: Line>(page: &'static str) -> Documented {
     let mut columns =
         String::from("| column | in JSON | unit there | what it says |\n|---|---|---|---|\n");
     for head in text().chain(json().filter(|h| !shown(h))) {
-        let name = match shown(&head) {
-            true => format!("`{}`", head.name),
-            false => String::new(),
+        let name = if shown(&head) {
+            format!("`{}`", head.name)
+        } else {
+            String::new()
         };
         let (keys, unit) = (keys(&head), head.unit.label());
         let _ = match head.table {

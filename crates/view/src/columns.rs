@@ -77,9 +77,10 @@ pub(crate) const fn row(table: TableInfo) -> Head {
 impl Head {
     /// With what it says, unless it was said before.
     pub(crate) const fn saying(self, help: &'static str) -> Head {
-        match help.is_empty() {
-            true => self,
-            false => Head { help, ..self },
+        if help.is_empty() {
+            self
+        } else {
+            Head { help, ..self }
         }
     }
 }
@@ -225,9 +226,10 @@ impl Value<'_> {
             (Value::List(_) | Value::Object(_) | Value::Objects(_), _) => String::new(),
             (Value::Row(_) | Value::Absent, _) => String::new(),
         };
-        match text.is_empty() && unit != Unit::Words {
-            true => "-".into(),
-            false => text,
+        if text.is_empty() && unit != Unit::Words {
+            "-".into()
+        } else {
+            text
         }
     }
 }

@@ -80,9 +80,12 @@ pub fn comparison(comparison: &Comparison, style: &Style) -> String {
         },
     );
     list(&mut page, "SETTINGS", &comparison.settings, |s| {
-        let [fast, slow] = [&s.fast, &s.slow].map(|values| match values.is_empty() {
-            true => "not set".into(),
-            false => values.join(" or "),
+        let [fast, slow] = [&s.fast, &s.slow].map(|values| {
+            if values.is_empty() {
+                "not set".into()
+            } else {
+                values.join(" or ")
+            }
         });
         format!("{}: {slow} in {of_slow}, {fast} in {of_fast}", s.setting)
     });
@@ -179,15 +182,17 @@ fn mbit(mode: &Mode) -> String {
 
 fn slow_sockets(page: &mut Page, sockets: &Sockets) {
     page.paragraph("  ", Look::Plain, &slow_sentence(sockets));
-    let tells = match sockets.attributes.is_empty() {
-        true => "Nothing that is recorded of them tells them from the others.",
-        false => "What tells them from the others:",
+    let tells = if sockets.attributes.is_empty() {
+        "Nothing that is recorded of them tells them from the others."
+    } else {
+        "What tells them from the others:"
     };
     page.paragraph("  ", Look::Plain, tells);
     for attribute in sockets.attributes.iter().take(TOLD) {
-        let look = match is_exact(attribute) {
-            true => Look::Warning,
-            false => Look::Plain,
+        let look = if is_exact(attribute) {
+            Look::Warning
+        } else {
+            Look::Plain
         };
         page.paragraph("  - ", look, &attribute_sentence(attribute));
     }
@@ -342,9 +347,10 @@ pub(crate) fn cost(cpu: &CpuCost, of_fast: &str) -> String {
 
 /// A recording by its directory, and what whoever made it calls it.
 pub(crate) fn called(run: &RunSummary) -> String {
-    match run.labels.is_empty() {
-        true => run.name.clone(),
-        false => format!("{} ({})", run.name, run.labels.join(", ")),
+    if run.labels.is_empty() {
+        run.name.clone()
+    } else {
+        format!("{} ({})", run.name, run.labels.join(", "))
     }
 }
 
@@ -423,9 +429,10 @@ pub(crate) fn loss_sentence(loss: &LoadLoss) -> String {
 /// With three digits: that 0.32 % became 3.38 % is what is to be seen.
 pub(crate) fn lost_share(point: &Point) -> String {
     let percent = point.share * 100.0;
-    match percent > 0.0 && percent < 0.001 {
-        true => "under 0.001 %".into(),
-        false => format!("{} %", words::figure(percent)),
+    if percent > 0.0 && percent < 0.001 {
+        "under 0.001 %".into()
+    } else {
+        format!("{} %", words::figure(percent))
     }
 }
 

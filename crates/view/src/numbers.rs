@@ -16,9 +16,10 @@ pub(crate) fn tenth(value: f64) -> String {
 
 /// Whole numbers as they are, others with one digit behind the point.
 pub(crate) fn measure(value: f64) -> String {
-    match value.fract() == 0.0 && value.abs() < 1e15 {
-        true => format!("{value:.0}"),
-        false => tenth(value),
+    if value.fract() == 0.0 && value.abs() < 1e15 {
+        format!("{value:.0}")
+    } else {
+        tenth(value)
     }
 }
 
@@ -86,9 +87,10 @@ pub(crate) fn endpoint(addr: Addr, port: u16) -> String {
         0 => "*".to_string(),
         port => port.to_string(),
     };
-    match ip.is_ipv6() {
-        true => format!("[{ip}]:{port}"),
-        false => format!("{ip}:{port}"),
+    if ip.is_ipv6() {
+        format!("[{ip}]:{port}")
+    } else {
+        format!("{ip}:{port}")
     }
 }
 
@@ -103,9 +105,10 @@ pub(crate) fn flags(flags: Option<u8>) -> String {
         .enumerate()
         .filter(|(i, _)| flags & 1 << i != 0);
     let set: Vec<&str> = set.map(|(_, name)| *name).collect();
-    match set.is_empty() {
-        true => "0".into(),
-        false => set.join(","),
+    if set.is_empty() {
+        "0".into()
+    } else {
+        set.join(",")
     }
 }
 

@@ -263,13 +263,14 @@ fn application(role: Role, parts: &Parts, thinking: &Thinking) -> Vec<Share> {
         Role::Client | Role::Unknown => "writing",
     };
     // Of a few that one thread thought about alone nothing follows for the others.
-    let thought = match thinking.alone >= LEAST_ALONE * parts.think {
-        true => vec![
+    let thought = if thinking.alone >= LEAST_ALONE * parts.think {
+        vec![
             Share::new("on a CPU", thinking.cpu),
             Share::new("waiting for a CPU", thinking.runqueue),
             Share::new("asleep", thinking.asleep()),
-        ],
-        false => Vec::new(),
+        ]
+    } else {
+        Vec::new()
     };
     vec![
         Share::new(works, parts.think).of(thought),
@@ -287,9 +288,10 @@ fn tcp(parts: &Parts) -> Vec<Share> {
 
 /// The slowest exchange, in a sentence.
 fn slowest(role: Role, slow: &Slow) -> String {
-    let how = match slow.open {
-        true => "The oldest is not answered after",
-        false => "The slowest took",
+    let how = if slow.open {
+        "The oldest is not answered after"
+    } else {
+        "The slowest took"
     };
     let took = seconds(slow.took_s);
     let (local, remote) = (slow.local, slow.remote);

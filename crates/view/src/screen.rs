@@ -109,9 +109,10 @@ impl<'a> Screen<'a> {
 
     /// A line that belongs to the one before it; JSON has it in its object.
     pub(crate) fn more(&mut self, text: &str) -> io::Result<()> {
-        match self.how.json {
-            true => Ok(()),
-            false => self.put(&escape(text)),
+        if self.how.json {
+            Ok(())
+        } else {
+            self.put(&escape(text))
         }
     }
 
@@ -166,9 +167,10 @@ fn aligned(cells: impl Iterator<Item = (Head, String)>) -> String {
             line.push(' ');
         }
         let pad = std::iter::repeat_n(' ', head.width.saturating_sub(cell.width()));
-        match head.left {
-            true => line.extend(cell.chars().chain(pad)),
-            false => line.extend(pad.chain(cell.chars())),
+        if head.left {
+            line.extend(cell.chars().chain(pad))
+        } else {
+            line.extend(pad.chain(cell.chars()))
         }
     }
     line

@@ -53,9 +53,10 @@ impl Exchanges {
 
     /// How long they took; `None` when nothing tells which answer belongs to which request.
     pub fn response(&self) -> Option<Percentiles> {
-        match is_multiplexed(&self.all) {
-            true => None,
-            false => self.response.percentiles(),
+        if is_multiplexed(&self.all) {
+            None
+        } else {
+            self.response.percentiles()
         }
     }
 

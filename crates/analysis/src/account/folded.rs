@@ -25,9 +25,10 @@ impl FoldedEnds {
         told: bool,
         span: (u64, u64),
     ) {
-        let listener = match conn.connects() {
-            true => None,
-            false => listeners.taking(conn.netns, conn.local, conn.family),
+        let listener = if conn.connects() {
+            None
+        } else {
+            listeners.taking(conn.netns, conn.local, conn.family)
         };
         let listener = listener.and_then(|i| listeners.all.get(i as usize));
         let (role, at) = place_by(listener, conn, told);

@@ -140,9 +140,12 @@ impl Sums {
         let s = |ns: u64| words::rounded(ns as f64 / 1e9);
         let spent_s = Parts::of(|part| s(all.part_ns(part)));
         let multiplexed = is_multiplexed(all);
-        let timed = |histogram: &Histogram| match multiplexed {
-            true => None,
-            false => histogram.percentiles(),
+        let timed = |histogram: &Histogram| {
+            if multiplexed {
+                None
+            } else {
+                histogram.percentiles()
+            }
         };
         Requests {
             exchanges: all.exchanges,

@@ -44,9 +44,10 @@ impl ByName {
             counts.add(bin);
             return;
         }
-        let name = match self.0.len() < MAX_NAMES {
-            true => name.into(),
-            false => "other".into(),
+        let name = if self.0.len() < MAX_NAMES {
+            name.into()
+        } else {
+            "other".into()
         };
         let counts = self.0.entry(name).or_insert_with(|| axis.counts());
         counts.add(bin);

@@ -67,9 +67,10 @@ fn no(asked: &Asked) -> Option<Step> {
     if resets.refused.is_empty() {
         return resets.answered();
     }
-    match resets.server_here() {
-        true => refused_by_another(resets),
-        false => never_came(resets),
+    if resets.server_here() {
+        refused_by_another(resets)
+    } else {
+        never_came(resets)
     }
 }
 
@@ -155,9 +156,10 @@ fn judge(place: &Refusals) -> Option<Finding> {
     }
     let scope = scope(place);
     let sent = plural(place.sent(), "reset");
-    let told_by: &[SourceName] = match place.story.health.sees(&SourceName::ResetsUnmatched) {
-        true => &[SourceName::ResetsSent],
-        false => &[],
+    let told_by: &[SourceName] = if place.story.health.sees(&SourceName::ResetsUnmatched) {
+        &[SourceName::ResetsSent]
+    } else {
+        &[]
     };
     let harmless = harmless::of(place);
     let why = harmless.as_ref().map(|h| h.why);
@@ -182,14 +184,11 @@ fn judge(place: &Refusals) -> Option<Finding> {
         )),
         (None, told) => case.at_most(
             Level::Medium,
-            match told {
-                true => {
-                    "the server is not on this host: a firewall that rejects looks the same from here"
-                }
-                false => {
-                    "this kernel does not tell whether it sent the resets itself: a firewall that \
-                     rejects looks the same from here"
-                }
+            if told {
+                "the server is not on this host: a firewall that rejects looks the same from here"
+            } else {
+                "this kernel does not tell whether it sent the resets itself: a firewall that \
+                 rejects looks the same from here"
             },
         ),
     };
@@ -312,9 +311,10 @@ fn checks(place: &Refusals) -> Vec<Check> {
         same_count(formula, counted, story.sums(netns).failed, "connections")
     });
     let checks: Vec<Check> = both.into_iter().chain(failed).collect();
-    match checks.is_empty() {
-        true => resets_counted(place).into_iter().collect(),
-        false => checks,
+    if checks.is_empty() {
+        resets_counted(place).into_iter().collect()
+    } else {
+        checks
     }
 }
 

@@ -201,9 +201,10 @@ fn judge(waiter: &Waiter) -> Finding {
                 format!("{who} waits {share} of the time for {place}, behind {ahead}."),
                 format!("{who} waits {share} of the time for {place}."),
             ])
-            .fix([match rivals.may_yield() {
-                true => format!("Run {ahead} under SCHED_IDLE, or move it to another CPU."),
-                false => format!("Give {} more CPU than {place}.", thread.comm),
+            .fix([if rivals.may_yield() {
+                format!("Run {ahead} under SCHED_IDLE, or move it to another CPU.")
+            } else {
+                format!("Give {} more CPU than {place}.", thread.comm)
             }])
             .rests_on(&[SourceName::Profile])
             .steps([rivals.step()])
@@ -316,9 +317,10 @@ impl<'a> Waiter<'a> {
                 Why::Rivals(rivals) => rivals.place(),
                 Why::Quota(quota) => format!("cgroup {}", quota.cgroup),
             }),
-            role: match listens(self.story, thread.pid) {
-                true => Role::Listener,
-                false => Role::Client,
+            role: if listens(self.story, thread.pid) {
+                Role::Listener
+            } else {
+                Role::Client
             },
             pid: Some(thread.pid),
             pids: self.threads().map(|t| t.pid).collect(),

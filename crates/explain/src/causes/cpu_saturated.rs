@@ -362,10 +362,7 @@ fn judge(service: &Saturated) -> Finding {
             format!("{who} has used up {place}: it wants {wanted} CPUs and has {had}."),
             format!("{} has used up {place}: it wants {wanted} CPUs.", thread.comm),
         ])
-        .fix([match idle && service.rivals.free_cpu().is_some() {
-            true => format!("Let {} use more CPUs than {place}.", thread.comm),
-            false => format!("Give {} more CPUs, or less to do.", thread.comm),
-        }])
+        .fix([if idle && service.rivals.free_cpu().is_some() { format!("Let {} use more CPUs than {place}.", thread.comm) } else { format!("Give {} more CPUs, or less to do.", thread.comm) }])
         .affects(
             service.impact(),
             runqueue::lost(story, conns, &service.threads),

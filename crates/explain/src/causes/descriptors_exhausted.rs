@@ -218,9 +218,10 @@ impl Full<'_> {
 
     fn denied_step(&self) -> Option<Step> {
         let denials = self.denials?;
-        let error = match denials.of_host > denials.of_process {
-            true => "ENFILE: the host has none left",
-            false => "EMFILE: the process has none left",
+        let error = if denials.of_host > denials.of_process {
+            "ENFILE: the host has none left"
+        } else {
+            "EMFILE: the process has none left"
         };
         Some(say!(
             "{failed} of its calls failed with {error}; {accepts} of them were accept().",
@@ -267,30 +268,29 @@ impl Full<'_> {
         .at("this host")
         .risk("None: it only looks.")
         .effect("Tells a leak, which any limit only delays, from load.");
-        let raise = match of_host {
-            true => {
-                let name = sysctl::FILE_MAX;
-                Advice::to("Raise fs.file-max: the host has no file left.")
-                    .by(Some(format!("sysctl {name}")))
-                    .at("the host; a file in /etc/sysctl.d/ keeps it")
-                    .risk("Each open file takes some 256 bytes of the kernel's memory, a socket more.")
-                    .effect("accept(), socket() and open() succeed again.")
-            }
-            false => Advice::to(format!("Let {comm} have {value} descriptors open."))
-                .by(Some(format!("prlimit --pid {pid} --nofile={value}:{value}")))
-                .undo(Some(match limit {
-                    Some(limit) => format!("prlimit --pid {pid} --nofile={limit}:"),
-                    None => format!("note first what `prlimit --pid {pid} --nofile` says, and set it again"),
-                }))
-                .at("the process, at once; LimitNOFILE in its unit, or the container's ulimit, keeps it")
-                .risk(
-                    "A program that sized a table by its limit when it began ignores it until it is \
-                     restarted; one that uses select() cannot go beyond 1,024. A leak fills it again.",
-                )
-                .effect(format!(
-                    "Room for {} more: those that wait are accepted at once.",
-                    Quantity::count(value.saturating_sub(limit.unwrap_or(0)))
-                )),
+        let raise = if of_host {
+            let name = sysctl::FILE_MAX;
+            Advice::to("Raise fs.file-max: the host has no file left.")
+                .by(Some(format!("sysctl {name}")))
+                .at("the host; a file in /etc/sysctl.d/ keeps it")
+                .risk("Each open file takes some 256 bytes of the kernel's memory, a socket more.")
+                .effect("accept(), socket() and open() succeed again.")
+        } else {
+            Advice::to(format!("Let {comm} have {value} descriptors open."))
+        .by(Some(format!("prlimit --pid {pid} --nofile={value}:{value}")))
+        .undo(Some(match limit {
+            Some(limit) => format!("prlimit --pid {pid} --nofile={limit}:"),
+            None => format!("note first what `prlimit --pid {pid} --nofile` says, and set it again"),
+        }))
+        .at("the process, at once; LimitNOFILE in its unit, or the container's ulimit, keeps it")
+        .risk(
+            "A program that sized a table by its limit when it began ignores it until it is \
+             restarted; one that uses select() cannot go beyond 1,024. A leak fills it again.",
+        )
+        .effect(format!(
+            "Room for {} more: those that wait are accepted at once.",
+            Quantity::count(value.saturating_sub(limit.unwrap_or(0)))
+        ))
         };
         let raise = raise.change(Change::OpenFiles { pid, value });
         vec![raise, look]

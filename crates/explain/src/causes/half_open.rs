@@ -201,9 +201,10 @@ impl<'a> HalfOpen<'a> {
 
     fn scope(&self) -> Scope {
         let clients = self.hit.iter().map(|(_, c)| *c);
-        let (of, role) = match self.hit.is_empty() {
-            true => (owners(self.story, self.old.iter().copied()), Role::Listener),
-            false => (owners(self.story, clients), Role::Client),
+        let (of, role) = if self.hit.is_empty() {
+            (owners(self.story, self.old.iter().copied()), Role::Listener)
+        } else {
+            (owners(self.story, clients), Role::Client)
         };
         Scope {
             netns: self.story.netns(self.netns),

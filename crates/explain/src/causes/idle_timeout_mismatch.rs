@@ -156,27 +156,29 @@ impl Mismatch<'_> {
         let story = all.story;
         let resets = Quantity::count(all.count()).rows(all.rows());
         let connections = Quantity::of(all.of, "connection");
-        let came = match self.closed {
-            true => say!(
+        let came = if self.closed {
+            say!(
                 "{resets} of {connections} to {at} were used after {at} had closed its side (FIN), and got a \
-                 reset in answer.",
+             reset in answer.",
                 resets,
                 connections
-            ),
-            false => say!(
+            )
+        } else {
+            say!(
                 "{resets} of {connections} to {at} got a reset after a pause.",
                 resets,
                 connections
-            ),
+            )
         };
         let sampled = all.conns().filter_map(|c| story.samples(c));
         let rows = sampled.map(|s| s.last.row).take(SHOWN_ROWS);
         let idle = Quantity::ns(self.timeout_ns).rows(rows);
         let range = |ns: Option<u64>| duration(ns.unwrap_or(0));
         let (least, most) = (range(pauses(all).min()), range(pauses(all).max()));
-        let after = match self.closed {
-            true => "When its FIN came",
-            false => "When the reset came",
+        let after = if self.closed {
+            "When its FIN came"
+        } else {
+            "When the reset came"
         };
         let paused = say!(
             "{after} nothing had been said for {idle} in the median, {least} to {most}: an idle timeout of \
@@ -275,9 +277,10 @@ fn judge(mismatch: &Mismatch) -> Finding {
         "{n} of {of} ({}) were reset after {idle} of silence; the request that met it failed.",
         percent(resets.share())
     );
-    let title = match mismatch.closed {
-        true => format!("{at} closes what is idle for {idle}; {n} of {of} were used later."),
-        false => format!("{at} resets connections after {idle} of silence: {n} of {of}."),
+    let title = if mismatch.closed {
+        format!("{at} closes what is idle for {idle}; {n} of {of} were used later.")
+    } else {
+        format!("{at} resets connections after {idle} of silence: {n} of {of}.")
     };
     let short = format!("{at} closes connections that are idle for {idle}.");
     let case = Case::new(story, CAUSE, resets.scope())
@@ -291,16 +294,16 @@ fn judge(mismatch: &Mismatch) -> Finding {
             Impact::of(resets.count(), resets.of, "connections", says),
             Lost::outages(story, resets.conns()),
         );
-    let case = match mismatch.closed {
-        true => case.because(
+    let case = if mismatch.closed {
+        case.because(
             "the other end closed first, always after the same pause, and this end sent after it",
-        ),
-        false => case
-            .because("the resets came after one and the same pause")
+        )
+    } else {
+        case.because("the resets came after one and the same pause")
             .at_most(
                 Level::Low,
                 "whether a request was under way when the idle connection was reset was not seen",
-            ),
+            )
     };
     case.steps(mismatch.steps())
         .checks(mismatch.no_restart())

@@ -132,10 +132,7 @@ fn find(story: &Story) -> Vec<Finding> {
 
 /// The server's end of a connection.
 fn server_of(conn: &Conn) -> Endpoint {
-    match conn.asks() {
-        true => conn.remote,
-        false => conn.local,
-    }
+    if conn.asks() { conn.remote } else { conn.local }
 }
 
 fn key_of(conn: &Conn) -> Key {
@@ -151,16 +148,18 @@ fn sites<'a>(story: &'a Story, own: &Own) -> Vec<Site<'a>> {
         let refused = conn.refused.is_some() && conn.side == Side::Opened;
         let broken = story.resets.received.contains_key(&id);
         let key = key_of(conn);
-        let foreign = match refused {
+        let foreign = if refused {
             // The server's kernel told of refusals there.
-            true => !own.at.contains_key(&key),
-            false => broken && !may_be_the_peers(story, conn),
+            !own.at.contains_key(&key)
+        } else {
+            broken && !may_be_the_peers(story, conn)
         };
         if foreign && (sites.len() < MAX_PLACES || sites.contains_key(&key)) {
             let (ends, _) = sites.entry(key).or_insert((ResetEnds::none(story), 0));
-            match refused {
-                true => ends.refused.push(id),
-                false => ends.broken.push(id),
+            if refused {
+                ends.refused.push(id)
+            } else {
+                ends.broken.push(id)
             }
         }
     }
@@ -294,38 +293,38 @@ fn judge(site: &Site, own: &Own) -> Option<Finding> {
     let advice = advice(site, &scope.netns);
     let case = Case::new(site.story, CAUSE, scope)
         .placed(ends.place())
-        .layer(match here {
-            true => Layer::ThisHost,
-            false => CAUSE.layer,
-        })
-        .title(match here {
-            true => [
+        .layer(if here { Layer::ThisHost } else { CAUSE.layer })
+        .title(if here {
+            [
                 format!("A firewall of this host resets {what} to {at}."),
                 format!("A firewall of this host resets connections to {at}."),
-            ],
-            false => [
+            ]
+        } else {
+            [
                 format!("Something on the path resets {what} to {at}, which nobody sent."),
                 format!("Something on the path resets connections to {at}."),
-            ],
+            ]
         })
-        .fix(match here {
-            true => [
+        .fix(if here {
+            [
                 rules,
                 "Let the rules of the firewall pass what is for that address.".into(),
-            ],
-            false => [
+            ]
+        } else {
+            [
                 format!("Find the box between the clients and {at} that makes up resets."),
                 "Find the box on the path that makes up resets.".into(),
-            ],
+            ]
         })
         // A connect or request that was reset costs its caller the time until the next that was not.
         .affects(
             Impact::of(n, of, "connections", says),
             Lost::outages(site.story, ends.all().map(|(_, c)| c)),
         )
-        .because(match here {
-            true => "a firewall of this host dropped the very packets that were answered by resets",
-            false => "both ends are on this host, and neither sent the resets",
+        .because(if here {
+            "a firewall of this host dropped the very packets that were answered by resets"
+        } else {
+            "both ends are on this host, and neither sent the resets"
         })
         // Without, a firewall of this host looks like one on the path.
         .rests_on(&[SourceName::Drops])

@@ -136,15 +136,16 @@ fn judge(
 }
 
 fn missed_step(received: bool, again: u64, rows: Vec<RowRef>) -> Step {
-    match received {
-        true => say!(
+    if received {
+        say!(
             "Meanwhile {out_of_order} came behind a gap (TCPOFOQueue).",
             out_of_order = Quantity::of(again, "segment").rows(rows)
-        ),
-        false => say!(
+        )
+    } else {
+        say!(
             "Meanwhile {retransmitted} were retransmitted.",
             retransmitted = Quantity::of(again, "segment").rows(rows)
-        ),
+        )
     }
 }
 

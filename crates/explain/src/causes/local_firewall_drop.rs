@@ -197,13 +197,15 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
             format!("Let the firewall pass SYNs to {at}, or raise its limit."),
         ])
         .affects(
-            match let_be {
-                true => turned_away_says(lost, passed),
-                false => place.impact(lost, passed),
+            if let_be {
+                turned_away_says(lost, passed)
+            } else {
+                place.impact(lost, passed)
             },
-            match let_be {
-                true => turned_away(place, lost),
-                false => place.times.lost(story, lost),
+            if let_be {
+                turned_away(place, lost)
+            } else {
+                place.times.lost(story, lost)
             },
         )
         .if_asked(place.times.delayed_ids().to_vec(), false)

@@ -99,9 +99,10 @@ fn elsewhere(story: &Story) -> BTreeMap<(u32, Endpoint), Split> {
             continue;
         }
         let place = places.entry(key).or_default();
-        match agreed.sack && agreed.window_scaling {
-            true => place.kept.push(id as ConnId),
-            false => place.lacking.push(id as ConnId),
+        if agreed.sack && agreed.window_scaling {
+            place.kept.push(id as ConnId)
+        } else {
+            place.lacking.push(id as ConnId)
         }
     }
     places
@@ -267,18 +268,20 @@ impl<'a> Stripped<'a> {
     }
 
     fn cost(&self) -> String {
-        match self.scaling_lost() {
-            true => self.throughput.cost(),
-            false => "recover from each loss with a round trip per hole, or a time-out".into(),
+        if self.scaling_lost() {
+            self.throughput.cost()
+        } else {
+            "recover from each loss with a round trip per hole, or a time-out".into()
         }
     }
 }
 
 fn advice(place: &Stripped, scope: &Scope, missing: &str) -> [Advice; 2] {
     let port = place.at.port;
-    let gain = match place.scaling_lost() {
-        true => format!("New connections can go {}.", place.throughput.gain()),
-        false => "New connections repair several losses in one round trip.".into(),
+    let gain = if place.scaling_lost() {
+        format!("New connections can go {}.", place.throughput.gain())
+    } else {
+        "New connections repair several losses in one round trip.".into()
     };
     let strip = "nft list ruleset | grep -n 'tcp option'; iptables-save | grep TCPOPTSTRIP";
     let capture = format!("tcpdump -nvi any 'port {port} and tcp[13] & 2 != 0'");

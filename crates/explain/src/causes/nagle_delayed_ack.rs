@@ -195,15 +195,16 @@ fn judge(sender: &Sender, waits: &Waits) -> Finding {
         }
     };
     let advice = sender.advice(&scope, &comm);
-    let titles = match sender.answers() {
-        true => [
+    let titles = if sender.answers() {
+        [
             format!("{at} ({comm}) loses {delay} per answer: Nagle waits for a delayed ACK."),
             format!("Answers of {at} lose {delay}: Nagle waits for a delayed ACK."),
-        ],
-        false => [
+        ]
+    } else {
+        [
             format!("{comm} loses {delay} per message to {at}: Nagle waits for a delayed ACK."),
             format!("Messages to {at} lose {delay}: Nagle waits for a delayed ACK."),
-        ],
+        ]
     };
     Case::new(story, CAUSE, scope)
         .placed(Place::ends(&sender.held))
@@ -326,9 +327,10 @@ impl Sender<'_> {
 
     /// Threads that waited for what it had held back, or for the answer to that.
     fn waits_step(&self, waits: &Waits) -> Option<Step> {
-        let from: BTreeSet<Endpoint> = match self.answers() {
-            true => self.held.iter().map(|e| e.conn.local).collect(),
-            false => [self.at].into(),
+        let from: BTreeSet<Endpoint> = if self.answers() {
+            self.held.iter().map(|e| e.conn.local).collect()
+        } else {
+            [self.at].into()
         };
         let waits: Vec<_> = from.iter().filter_map(|from| waits.get(from)).collect();
         let n: u64 = waits.iter().map(|(n, _)| n).sum();
@@ -433,20 +435,21 @@ impl Sender<'_> {
             Some(how) => format!(" ({how})"),
             None => String::new(),
         };
-        let nodelay = match self.answers() {
-            true => Advice::to(format!(
-                "Let {comm} set TCP_NODELAY{how} on the connections that it accepts on {at}, or write each \
-                 answer with one writev() or with MSG_MORE."
-            ))
-            .by(command_in(netns, &format!("ss -ti 'sport = :{}'", at.port))),
-            false => Advice::to(format!(
-                "Let {comm} set TCP_NODELAY{how} on its sockets to {at}, or write each message with one \
-                 writev() or with MSG_MORE."
-            ))
-            .by(command_in(
-                netns,
-                &format!("ss -ti 'dst {} and dport = :{}'", at.addr, at.port),
-            )),
+        let nodelay = if self.answers() {
+            Advice::to(format!(
+            "Let {comm} set TCP_NODELAY{how} on the connections that it accepts on {at}, or write each \
+             answer with one writev() or with MSG_MORE."
+        ))
+        .by(command_in(netns, &format!("ss -ti 'sport = :{}'", at.port)))
+        } else {
+            Advice::to(format!(
+            "Let {comm} set TCP_NODELAY{how} on its sockets to {at}, or write each message with one \
+             writev() or with MSG_MORE."
+        ))
+        .by(command_in(
+            netns,
+            &format!("ss -ti 'dst {} and dport = :{}'", at.addr, at.port),
+        ))
         };
         let other = if self.answers() { "client" } else { "server" };
         let this = if self.answers() { "server" } else { "client" };

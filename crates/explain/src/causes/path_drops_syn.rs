@@ -226,10 +226,7 @@ fn judge(silent: &UnansweredSyns, hosts: &Hosts) -> Option<Finding> {
         )
         .steps(silent.times.step())
         .steps(clusters_step(silent))
-        .steps(match own {
-            true => Some(others.step()),
-            false => data_step(silent),
-        })
+        .steps(if own { Some(others.step()) } else { data_step(silent) })
         .checks(silent.times.retry_check())
         .checks(silent.times.timer_check(story))
         .checks(accepted_check(silent))
@@ -263,11 +260,12 @@ fn judge(silent: &UnansweredSyns, hosts: &Hosts) -> Option<Finding> {
                 "the server is not on this host: a full queue or a firewall there looks the same",
             ),
     };
-    let case = match sees_drops {
-        true => case,
-        false => case.fix([format!(
-            "See whether a firewall of this host drops SYNs to {at}; then record on the host of {at}, too."
-        )]),
+    let case = if sees_drops {
+        case
+    } else {
+        case.fix([format!(
+        "See whether a firewall of this host drops SYNs to {at}; then record on the host of {at}, too."
+    )])
     };
     Some(case.verify(format!(
         "`tcpwhy trace connects` shows connects to {at} with one SYN each; TCPSynRetrans stays."
@@ -473,9 +471,10 @@ fn look_here(silent: &UnansweredSyns) -> Advice {
 fn advice(silent: &UnansweredSyns, own: bool, sees_drops: bool) -> Vec<Advice> {
     let at = silent.at;
     let lost = silent.times.silent() as f64 / silent.times.total().max(1) as f64;
-    let first = match own {
-        true => look_there(at),
-        false => look_on_the_way(silent),
+    let first = if own {
+        look_there(at)
+    } else {
+        look_on_the_way(silent)
     };
     let first = first
         .effect(format!(

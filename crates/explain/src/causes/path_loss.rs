@@ -181,9 +181,10 @@ fn judge(path: &Path) -> Option<Finding> {
     let (name, from, to) = (path.name(), path.from, path.to);
     let p = percent_of_loss(losses.share());
     let advice = advice(path, &losses, &scope.netns, &p);
-    let meanwhile = match uses_bbr(&losses) {
-        true => "",
-        false => "; until then, use BBR",
+    let meanwhile = if uses_bbr(&losses) {
+        ""
+    } else {
+        "; until then, use BBR"
     };
     let case = Case::new(story, CAUSE, scope)
         .placed(Place::ends(&losses.suffering))

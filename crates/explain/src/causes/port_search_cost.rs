@@ -216,9 +216,10 @@ fn parity_step(to: &Destination, search: &Search) -> Option<Step> {
 }
 
 fn cost_check(to: &Destination, search: &Search) -> Check {
-    let try_ns = match search.is_bind() {
-        true => BIND_TRY_NS,
-        false => TRY_NS,
+    let try_ns = if search.is_bind() {
+        BIND_TRY_NS
+    } else {
+        TRY_NS
     };
     let half = to.ports.capacity / 2;
     let expected = search.slow.len() as f64 * half as f64 * try_ns / 1e9;

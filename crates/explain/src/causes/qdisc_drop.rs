@@ -214,9 +214,10 @@ impl Egress<'_> {
     /// them where the addresses of the drops were translated.
     fn hit(&self) -> Vec<End<'_>> {
         let hit: Vec<End> = self.go_there().copied().collect();
-        match hit.is_empty() {
-            true => self.ends.clone(),
-            false => hit,
+        if hit.is_empty() {
+            self.ends.clone()
+        } else {
+            hit
         }
     }
 

@@ -102,9 +102,10 @@ fn judge(story: &Story, place: &HeldBack) -> Option<Finding> {
         Quantity::count(n),
         Quantity::of(place.all, "transfer")
     );
-    let who = match window.is_path_empty() {
-        true => format!("no queue stood, and {}", limit.who()),
-        false => limit.who().to_string(),
+    let who = if window.is_path_empty() {
+        format!("no queue stood, and {}", limit.who())
+    } else {
+        limit.who().to_string()
     };
     let larger = u64::from(window.bytes).saturating_mul(LARGER);
     Some(

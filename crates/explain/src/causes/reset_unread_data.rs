@@ -62,16 +62,13 @@ fn judge(resets: &ServerResets) -> Finding {
             format!("{short} closes with data unread: {n} of {of} reset."),
             format!("{short} closes with data unread."),
         ])
-        .fix(match turns_away(resets) {
-            false => [
-                format!("Let {app} read requests to their end before it closes, or drain them."),
-                "Let it read requests to their end before it closes.".into(),
-            ],
-            true => [
-                format!("See why {app} turns clients away: it closes before it reads what they ask."),
-                "See why it turns clients away.".into(),
-            ],
-        })
+        .fix(if !turns_away(resets) { [
+            format!("Let {app} read requests to their end before it closes, or drain them."),
+            "Let it read requests to their end before it closes.".into(),
+        ] } else { [
+            format!("See why {app} turns clients away: it closes before it reads what they ask."),
+            "See why it turns clients away.".into(),
+        ] })
         .advise(advice(resets, &scope))
         .verify(format!(
             "`tcpwhy trace resets` shows no {} of port {}, and `nstat -az TcpExtTCPAbortOnClose` no \

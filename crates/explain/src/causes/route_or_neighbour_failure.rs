@@ -276,9 +276,10 @@ fn advice(scope: &Scope, why: Why, from: &str, is_to: bool) -> Vec<Advice> {
         ),
         Why::NoRoute => (
             format!("Give {at} a route for these packets."),
-            match is_to {
-                true => format!("ip route get {from}"),
-                false => "ip route show".to_string(),
+            if is_to {
+                format!("ip route get {from}")
+            } else {
+                "ip route show".to_string()
             },
         ),
         Why::Neighbour => (

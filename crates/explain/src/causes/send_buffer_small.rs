@@ -106,9 +106,10 @@ fn judge(path: &Path) -> Option<Finding> {
         return None;
     }
     let comm = application(&scope).to_string();
-    let who = match at_limit {
-        true => sysctl::TCP_WMEM.to_string(),
-        false => format!("{comm} (SO_SNDBUF)"),
+    let who = if at_limit {
+        sysctl::TCP_WMEM.to_string()
+    } else {
+        format!("{comm} (SO_SNDBUF)")
     };
     let says = format!(
         "{} of {} had all that a send buffer of {size} holds in flight ({share} of the samples), at {sent} in all.",
@@ -117,9 +118,10 @@ fn judge(path: &Path) -> Option<Finding> {
     );
     let (to, netns) = (path.to, scope.netns.clone());
     let larger = u64::from(buffer.bytes).saturating_mul(LARGER);
-    let raise = match at_limit {
-        true => raise(story, &netns, larger, &buffer),
-        false => leave(&comm, &scope, larger, most),
+    let raise = if at_limit {
+        raise(story, &netns, larger, &buffer)
+    } else {
+        leave(&comm, &scope, larger, most)
     };
     Some(
         Case::new(story, CAUSE, scope)
@@ -129,13 +131,10 @@ fn judge(path: &Path) -> Option<Finding> {
                 format!("A send buffer of {size} ({who}) holds {comm} to {sent} towards {to}."),
                 format!("A send buffer of {size} is too small for the path to {to}."),
             ])
-            .fix([match at_limit {
-                true => format!(
-                    "Raise the maximum of net.ipv4.tcp_wmem to {} bytes.",
-                    Quantity::count(larger)
-                ),
-                false => format!("Let {comm} not set SO_SNDBUF: the kernel sizes the buffer itself."),
-            }])
+            .fix([if at_limit { format!(
+                "Raise the maximum of net.ipv4.tcp_wmem to {} bytes.",
+                Quantity::count(larger)
+            ) } else { format!("Let {comm} not set SO_SNDBUF: the kernel sizes the buffer itself.") }])
             .affects(
                 Impact::of(n, of, "connections", says),
                 lost(&held),

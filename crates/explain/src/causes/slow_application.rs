@@ -328,9 +328,10 @@ impl Told<'_> {
                 ]
             }
             Rule::OnlyIfAsked => {
-                let rest = match slow.is_answered() {
-                    true => format!("took {each} to answer"),
-                    false => format!("has not answered for {each}"),
+                let rest = if slow.is_answered() {
+                    format!("took {each} to answer")
+                } else {
+                    format!("has not answered for {each}")
                 };
                 let share = |ns: u64| percent(self.meanwhile.share(ns));
                 let doing =

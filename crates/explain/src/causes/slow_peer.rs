@@ -85,16 +85,13 @@ fn judge(slow: &SlowService) -> Finding {
         .if_asked(slow.if_asked.clone(), slow.rule == Rule::OnlyIfAsked)
         .since(slow.since())
         .title(title(slow, &scope))
-        .fix(match slow.may_be_lost() {
-            true => [
-                format!("Look at {at}: it took its time, or its answers got lost on the way back."),
-                format!("Look at {at}: it took its time, or its answers got lost."),
-            ],
-            false => [
-                format!("Look at {at}: the request was there, and the network has no part in the wait."),
-                format!("Look at {at}: the network has no part in the wait."),
-            ],
-        })
+        .fix(if slow.may_be_lost() { [
+            format!("Look at {at}: it took its time, or its answers got lost on the way back."),
+            format!("Look at {at}: it took its time, or its answers got lost."),
+        ] } else { [
+            format!("Look at {at}: the request was there, and the network has no part in the wait."),
+            format!("Look at {at}: the network has no part in the wait."),
+        ] })
         .affects(impact(slow), slow.lost())
         .because("nothing was retransmitted in most of them, and a round trip is a small part of the wait")
         .at_most(
@@ -168,9 +165,10 @@ fn title(slow: &SlowService, scope: &Scope) -> [String; 2] {
         }
         _ => {
             let round_trip = slow.round_trip_ns.map(duration).unwrap_or_default();
-            let rest = match slow.is_answered() {
-                true => format!("took {each} to answer {who}"),
-                false => format!("has not answered {who} for {each}"),
+            let rest = if slow.is_answered() {
+                format!("took {each} to answer {who}")
+            } else {
+                format!("has not answered {who} for {each}")
             };
             [
                 format!("{at} {rest}; a round trip takes {round_trip}."),

@@ -201,10 +201,7 @@ fn judge(reader: &Reader) -> Finding {
     let held_up = reader.held_up();
     let advice = advice(&scope, at, comm, &rate);
     Case::new(reader.story, CAUSE, scope.clone())
-        .placed(match sends.is_empty() {
-            true => Place::Receivers(slow.iter().map(|e| e.id).collect()),
-            false => Place::ends(sends),
-        })
+        .placed(if sends.is_empty() { Place::Receivers(slow.iter().map(|e| e.id).collect()) } else { Place::ends(sends) })
         .title([
             format!("{who} {from} {at} takes {rate}; the senders wait for it."),
             format!("{who} takes {rate}; the senders wait."),
@@ -266,16 +263,16 @@ impl Reader<'_> {
         let slow = Quantity::count(self.slow.len() as u64);
         let all = Quantity::of(self.all, "transfer");
         let unread = self.unread();
-        let waited = match self.senders.is_empty() {
-            true => String::new(),
-            false => {
-                let share = Quantity::share(rwnd_share(&self.senders));
-                format!("; their senders waited {share} of the time for the window")
-            }
+        let waited = if self.senders.is_empty() {
+            String::new()
+        } else {
+            let share = Quantity::share(rwnd_share(&self.senders));
+            format!("; their senders waited {share} of the time for the window")
         };
-        let by = match self.senders.is_empty() && !self.is_closed() {
-            true => "by a reader that is behind",
-            false => "by a closed receive window",
+        let by = if self.senders.is_empty() && !self.is_closed() {
+            "by a reader that is behind"
+        } else {
+            "by a closed receive window"
         };
         format!("{slow} of {all} blocked {by}, {unread} unread in Recv-Q{waited}.")
     }

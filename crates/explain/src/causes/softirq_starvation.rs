@@ -164,10 +164,7 @@ fn judge(starved: &Starved) -> Finding {
             ),
             format!("Packets wait: {comm} waits {share} of the time for {place}."),
         ])
-        .fix([match rivals.may_yield() {
-            true => format!("Move {ahead} off {place}, or run it under SCHED_IDLE."),
-            false => format!("Have packets handled on another CPU than {place}."),
-        }])
+        .fix([if rivals.may_yield() { format!("Move {ahead} off {place}, or run it under SCHED_IDLE.") } else { format!("Have packets handled on another CPU than {place}.") }])
         .affects(starved.impact(), Lost::elsewhere(thread.waited_ns()))
         .because(format!(
             "the scheduler itself told when {comm} was runnable and when it ran"

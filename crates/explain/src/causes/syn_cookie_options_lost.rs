@@ -115,9 +115,10 @@ fn judge(cookies: &Cookies) -> Finding {
         let why = format!(
             "the making of {n} was not seen; the kernel's count of accepted cookies covers them"
         );
-        case = match seen.is_empty() {
-            true => case.at_most(Level::Medium, &why),
-            false => case.because(why),
+        case = if seen.is_empty() {
+            case.at_most(Level::Medium, &why)
+        } else {
+            case.because(why)
         };
     }
     let queued = cookies.without_options().are_queued(&cookies.sorted.kept);
@@ -187,13 +188,15 @@ impl<'a> Cookies<'a> {
             Some(b) => format!("from {} to {to}", count(b.into())),
             None => format!("to {to}"),
         };
-        let timestamps = match self.timestamps_off() {
-            true => ", set net.ipv4.tcp_timestamps=1",
-            false => "",
+        let timestamps = if self.timestamps_off() {
+            ", set net.ipv4.tcp_timestamps=1"
+        } else {
+            ""
         };
-        let what = match self.always() {
-            true => format!("Set net.ipv4.tcp_syncookies=1{timestamps}"),
-            false => format!("Raise its listen() backlog {backlog}{timestamps}"),
+        let what = if self.always() {
+            format!("Set net.ipv4.tcp_syncookies=1{timestamps}")
+        } else {
+            format!("Raise its listen() backlog {backlog}{timestamps}")
         };
         [
             format!("{what}, and reconnect the clients."),

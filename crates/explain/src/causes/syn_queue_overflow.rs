@@ -88,15 +88,16 @@ fn judge(overflow: &Overflow) -> Finding {
     let (here, dropped) = (overflow.here, overflow.dropped);
     let scope = here.scope();
     let drops = format!("SYN queue full, {} dropped", plural(dropped, "SYN"));
-    let (why, backlog) = match overflow.is_unanswered() {
-        true => ("clients do not complete handshakes", String::new()),
-        false => (
+    let (why, backlog) = if overflow.is_unanswered() {
+        ("clients do not complete handshakes", String::new())
+    } else {
+        (
             "more arrive at once than fit",
             format!(
                 ", and raise its listen() backlog to {}",
                 count(overflow.new_backlog().into())
             ),
-        ),
+        )
     };
     let case = Case::new(here.story, CAUSE, scope.clone())
         .placed(Place::Listener(here.index))
@@ -125,12 +126,12 @@ impl<'a> Overflow<'a> {
     fn of(here: ListenerPlace<'a>) -> Option<Overflow<'a>> {
         let full = here.rise(counter::TCP_REQ_Q_FULL_DROP);
         let overflows = here.rise(counter::LISTEN_OVERFLOWS).by;
-        let early = match near_syn_limit(here) {
-            true => here
-                .rise(counter::LISTEN_DROPS)
+        let early = if near_syn_limit(here) {
+            here.rise(counter::LISTEN_DROPS)
                 .by
-                .saturating_sub(overflows.saturating_add(full.by)),
-            false => 0,
+                .saturating_sub(overflows.saturating_add(full.by))
+        } else {
+            0
         };
         let all = full.by.saturating_add(early);
         let repeated = Repeated::of(here);

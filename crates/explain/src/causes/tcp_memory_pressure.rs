@@ -73,29 +73,22 @@ fn judge(story: &Story) -> Option<Finding> {
     };
     let of = story.conns.len() as u64;
     let times = Quantity::of(aborted, "connection");
-    let says = match pressed {
-        true => format!(
-            "Windows shrink and sends wait on all connections; {times} were reset for memory."
-        ),
-        false => format!("{times} that no process had any more were reset."),
+    let says = if pressed {
+        format!("Windows shrink and sends wait on all connections; {times} were reset for memory.")
+    } else {
+        format!("{times} that no process had any more were reset.")
     };
     let affected = if pressed { of } else { aborted };
     Some(
         Case::new(story, CAUSE, scope)
-            .title(match pressed {
-                true => [
-                    format!("TCP has {bytes} of memory, beyond the mark of {mark}: windows shrink."),
-                    "TCP is under memory pressure: windows shrink.".into(),
-                ],
-                false => [
-                    format!("{times} reset for memory: too many that no process has any more (orphans)."),
-                    format!("{times} reset for memory."),
-                ],
-            })
-            .fix([match pressed {
-                true => "Find who holds it (`ss -tm`), or raise net.ipv4.tcp_mem.",
-                false => "Let applications close when peers have read, or raise net.ipv4.tcp_max_orphans.",
-            }
+            .title(if pressed { [
+                format!("TCP has {bytes} of memory, beyond the mark of {mark}: windows shrink."),
+                "TCP is under memory pressure: windows shrink.".into(),
+            ] } else { [
+                format!("{times} reset for memory: too many that no process has any more (orphans)."),
+                format!("{times} reset for memory."),
+            ] })
+            .fix([if pressed { "Find who holds it (`ss -tm`), or raise net.ipv4.tcp_mem." } else { "Let applications close when peers have read, or raise net.ipv4.tcp_max_orphans." }
             .to_string()])
             .affects(
                 Impact::of(affected, of.max(aborted), "connections", says),
@@ -131,21 +124,22 @@ fn judge(story: &Story) -> Option<Finding> {
 
 /// What single sockets, or their applications, would show.
 fn told_apart(story: &Story, pressed: bool) -> RuledOut {
-    match pressed {
-        true => RuledOut::by(
+    if pressed {
+        RuledOut::by(
             Id::RECEIVE_QUEUE_PRUNED,
             say!(
                 "it is the memory of all sockets together: sockets dropped for their own limit {dropped} (RcvPruned)",
                 dropped = risen(story, counter::RCV_PRUNED)
             ),
-        ),
-        false => RuledOut::by(
+        )
+    } else {
+        RuledOut::by(
             Id::RESET_BY_APPLICATION,
             say!(
                 "the kernel counts these resets as for memory: {aborts}",
                 aborts = risen(story, counter::TCP_ABORT_ON_MEMORY)
             ),
-        ),
+        )
     }
 }
 
@@ -172,16 +166,18 @@ fn advice(story: &Story, pressed: bool) -> Advice {
     };
     let values = [larger(0), larger(1), larger(2)].map(|n| n.map(|n| n.to_string()));
     let values: Option<Vec<String>> = values.into_iter().collect();
-    let name = match pressed {
-        true => sysctl::TCP_MEM,
-        false => sysctl::TCP_MAX_ORPHANS,
+    let name = if pressed {
+        sysctl::TCP_MEM
+    } else {
+        sysctl::TCP_MAX_ORPHANS
     };
     let orphans = line(story, "orphans")
         .and_then(|line| line.limit)
         .unwrap_or(65_536.0);
-    let value = match pressed {
-        true => values.map_or_else(|| "twice what it is".into(), |v| v.join(" ")),
-        false => (orphans.max(0.0) as u64).saturating_mul(LARGER).to_string(),
+    let value = if pressed {
+        values.map_or_else(|| "twice what it is".into(), |v| v.join(" "))
+    } else {
+        (orphans.max(0.0) as u64).saturating_mul(LARGER).to_string()
     };
     let known = now.is_some() || !pressed;
     Advice::to(format!(

@@ -101,18 +101,16 @@ fn judge(case: &Collision) -> Option<Finding> {
             "the server is not on this host: its TIME_WAIT sockets were not seen",
         );
     if case.server.is_some() {
-        finding = finding.because(match case.strays.is_empty() {
-            true => format!("{refused} were seen at the TIME_WAIT sockets"),
-            false => {
-                format!(
-                    "{refused} were seen at the TIME_WAIT sockets, and {strays} that answered them"
-                )
-            }
+        finding = finding.because(if case.strays.is_empty() {
+            format!("{refused} were seen at the TIME_WAIT sockets")
+        } else {
+            format!("{refused} were seen at the TIME_WAIT sockets, and {strays} that answered them")
         });
     }
-    let counter = match case.paws() {
-        true => counter::PAWS_TIMEWAIT,
-        false => counter::OUT_RSTS,
+    let counter = if case.paws() {
+        counter::PAWS_TIMEWAIT
+    } else {
+        counter::OUT_RSTS
     };
     let (_, counter) = counter.split_once('.').unwrap_or(("", counter));
     let finding = finding
@@ -185,9 +183,10 @@ fn impact(case: &Collision) -> Impact {
     if case.clients.is_empty() {
         says += "; the clients are not on this host";
     }
-    let counted = match case.clients.is_empty() {
-        true => "SYNs",
-        false => "connections",
+    let counted = if case.clients.is_empty() {
+        "SYNs"
+    } else {
+        "connections"
     };
     Impact {
         added_latency_ms: added.map(|(p50, p99)| Latency { p50, p99 }),

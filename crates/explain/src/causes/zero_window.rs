@@ -127,18 +127,20 @@ fn judge(stopped: &Stopped) -> Finding {
     let closed = Quantity::ns(ns).rows(longest.map(|shut| shut.rows).into_iter().flatten());
     let waiting = Quantity::bytes(unsent);
     let here = owners(story, readers.iter().map(|e| e.conn));
-    let scope = match readers.is_empty() {
-        true => senders(story, stopped.netns, &held, Some(format!("path to {to}"))),
-        false => Scope {
+    let scope = if readers.is_empty() {
+        senders(story, stopped.netns, &held, Some(format!("path to {to}")))
+    } else {
+        Scope {
             netns: story.netns(readers.first().map_or(0, |e| e.conn.netns)),
             resource: Some(format!("receivers at {to}")),
             role: Role::Listener,
             ..here
-        },
+        }
     };
-    let reader = match readers.is_empty() {
-        true => format!("the peer {to}"),
-        false => process(&scope),
+    let reader = if readers.is_empty() {
+        format!("the peer {to}")
+    } else {
+        process(&scope)
     };
     let says = format!(
         "{} of {} to it waited with {waiting} unsent, the longest for {closed}.",
@@ -146,10 +148,7 @@ fn judge(stopped: &Stopped) -> Finding {
         Quantity::of(stopped.all, "connection")
     );
     Case::new(story, CAUSE, scope.clone())
-        .layer(match readers.is_empty() {
-            true => Layer::Peer,
-            false => Layer::Application,
-        })
+        .layer(if readers.is_empty() { Layer::Peer } else { Layer::Application })
         .placed(Place::ends(&held))
         .title([
             format!("{reader} has stopped reading: its window is closed for {closed}, {waiting} wait."),

@@ -284,9 +284,10 @@ impl<'a> AcceptWaits<'a> {
         let waits = told.chain(standing);
         let waits = waits.filter(|(_, until)| self.outage.is_none_or(|o| *until > o.from_ns));
         let at = waits.map(|(from, _)| from).min().unwrap_or(story.start_ns);
-        let began = match at < story.start_ns {
-            true => Began::Before,
-            false => Began::Seen,
+        let began = if at < story.start_ns {
+            Began::Before
+        } else {
+            Began::Seen
         };
         Since::at(story, at.max(story.start_ns), began)
     }

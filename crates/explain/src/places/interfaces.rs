@@ -116,9 +116,10 @@ pub(crate) fn not_counted(story: &Story, netns: u32, id: Id, name: &str) -> Rule
 /// Segments that came out of order, or that were retransmitted, over all namespaces: what crosses an interface may
 /// be of any.
 pub(crate) fn missed(story: &Story, received: bool) -> (u64, Vec<RowRef>) {
-    let name = match received {
-        true => counter::TCP_OFO_QUEUE,
-        false => counter::RETRANS_SEGS,
+    let name = if received {
+        counter::TCP_OFO_QUEUE
+    } else {
+        counter::RETRANS_SEGS
     };
     let rises = story.counters.rises(name);
     let by = rises.values().map(|rise| rise.by).sum();
@@ -129,9 +130,10 @@ pub(crate) fn missed(story: &Story, received: bool) -> (u64, Vec<RowRef>) {
 /// What TCP missed, against what was lost. `certain`: all of it was wanted.
 pub(crate) fn missed_check(story: &Story, received: bool, lost: u64, certain: bool) -> Check {
     let (missed, _) = missed(story, received);
-    let of = match received {
-        true => "segments that came out of order (TCPOFOQueue)",
-        false => "segments retransmitted (RetransSegs)",
+    let of = if received {
+        "segments that came out of order (TCPOFOQueue)"
+    } else {
+        "segments retransmitted (RetransSegs)"
     };
     let part = if certain { "a tenth of " } else { "" };
     Check {

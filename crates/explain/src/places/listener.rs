@@ -94,9 +94,10 @@ impl<'a> ListenerPlace<'a> {
     /// SYNs that it dropped itself. Its socket also counts packets that fit no connection, and SYNs that come
     /// again because their answer was lost, and are answered again: only without counters it has to do.
     pub(crate) fn dropped(&self) -> u64 {
-        match self.is_counted() {
-            true => self.rise(counter::LISTEN_DROPS).by,
-            false => self.listener.drops().unwrap_or(0),
+        if self.is_counted() {
+            self.rise(counter::LISTEN_DROPS).by
+        } else {
+            self.listener.drops().unwrap_or(0)
         }
     }
 

@@ -164,9 +164,10 @@ impl ConnectTimes {
     /// another reason. 0: nobody saw the drops.
     fn share_of(&self, dropped: u64) -> f64 {
         let unanswered = self.unanswered_syns();
-        match dropped == 0 || dropped.saturating_mul(2) >= unanswered {
-            true => 1.0,
-            false => dropped as f64 / unanswered as f64,
+        if dropped == 0 || dropped.saturating_mul(2) >= unanswered {
+            1.0
+        } else {
+            dropped as f64 / unanswered as f64
         }
     }
 

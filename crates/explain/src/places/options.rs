@@ -65,9 +65,10 @@ impl Sorted {
         let covered = received.saturating_sub(seen) >= unseen.len() as u64;
         let warned =
             here.listener.warned() || here.rise(counter::TCP_REQ_Q_FULL_DO_COOKIES).value > 0;
-        match warned && covered {
-            true => sorted.perhaps_cookie = unseen,
-            false => sorted.plain.append(&mut unseen),
+        if warned && covered {
+            sorted.perhaps_cookie = unseen
+        } else {
+            sorted.plain.append(&mut unseen)
         }
         sorted
     }

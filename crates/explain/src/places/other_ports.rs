@@ -62,9 +62,10 @@ impl OtherPorts {
     pub(crate) fn of<'a>(port: u16, conns: impl Iterator<Item = &'a Conn>) -> OtherPorts {
         let mut ports = OtherPorts::default();
         for conn in conns {
-            match conn.remote.port == port {
-                true => count(&mut ports.own, conn),
-                false => count(&mut ports.others, conn),
+            if conn.remote.port == port {
+                count(&mut ports.own, conn)
+            } else {
+                count(&mut ports.others, conn)
             }
         }
         ports

@@ -146,9 +146,10 @@ impl Held {
 /// end is gone; the reset that answers it ends TIME_WAIT, unless net.ipv4.tcp_rfc1337 is 1.
 fn held_until(story: &Story, conn: &Conn) -> u64 {
     let lasts = story.settings.number(conn.netns, TCP_RFC1337) == Some(1);
-    let until = match conn.closed_first && !lasts && story.resets.was_sent(conn) {
-        true => conn.ended_ns,
-        false => conn.port_held_until_ns(),
+    let until = if conn.closed_first && !lasts && story.resets.was_sent(conn) {
+        conn.ended_ns
+    } else {
+        conn.port_held_until_ns()
     };
     until.unwrap_or(u64::MAX)
 }

@@ -33,9 +33,10 @@ impl<'a> ResetEnds<'a> {
     pub(crate) fn of(story: &'a Story, ids: &[ConnId]) -> ResetEnds<'a> {
         let mut ends = ResetEnds::none(story);
         for (id, conn) in story.all(ids) {
-            match conn.refused.is_some() && conn.side == Side::Opened {
-                true => ends.refused.push(id),
-                false => ends.broken.push(id),
+            if conn.refused.is_some() && conn.side == Side::Opened {
+                ends.refused.push(id)
+            } else {
+                ends.broken.push(id)
             }
         }
         ends

@@ -167,12 +167,13 @@ impl<'a> ServerResets<'a> {
         let case = Case::new(self.here.story, cause, scope.clone())
             .placed(Place::Resets(self.all.iter().map(|(id, ..)| *id).collect()))
             .affects(self.impact(), self.lost());
-        let case = match told {
-            true => case.because("the kernel says that it sent the resets, and why"),
-            false => case.at_most(
+        let case = if told {
+            case.because("the kernel says that it sent the resets, and why")
+        } else {
+            case.at_most(
                 Level::Medium,
                 "this kernel gives no reason for a reset: it is told by the stack that sent it",
-            ),
+            )
         };
         case.steps([self.reset_step(scope), self.bytes_step()])
             .steps(self.clients_step())
@@ -226,9 +227,10 @@ impl<'a> ServerResets<'a> {
     /// Who reset how many.
     fn reset_step(&self, scope: &Scope) -> Step {
         let (who, at, how) = (process(scope), self.here.address(), self.closing.how);
-        let by = match self.all.iter().any(|(_, _, s)| s.told) {
-            true => format!("reason {}", self.closing.reason),
-            false => "by its stack; this kernel gives no reason".to_string(),
+        let by = if self.all.iter().any(|(_, _, s)| s.told) {
+            format!("reason {}", self.closing.reason)
+        } else {
+            "by its stack; this kernel gives no reason".to_string()
         };
         let rows = self.all.iter().map(|(_, _, s)| s.row());
         say!(
@@ -292,13 +294,13 @@ impl<'a> ServerResets<'a> {
         let sent = story.resets.sent_for(netns, self.closing.why);
         let rise = self.here.rise(self.closing.counter).by;
         let formula = "resets of this kind in the namespace";
-        story
-            .counters
-            .covers(netns)
-            .then(|| match self.closing.exact {
-                true => same_count(&format!("{formula} = rise of {name}"), sent, rise, "resets"),
-                false => at_least(&format!("{formula} ≤ rise of {name}"), sent, rise, "resets"),
-            })
+        story.counters.covers(netns).then(|| {
+            if self.closing.exact {
+                same_count(&format!("{formula} = rise of {name}"), sent, rise, "resets")
+            } else {
+                at_least(&format!("{formula} ≤ rise of {name}"), sent, rise, "resets")
+            }
+        })
     }
 
     /// What was sent to clients of this host, against what they received.

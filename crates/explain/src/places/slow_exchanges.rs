@@ -411,9 +411,10 @@ impl<'a> SlowService<'a> {
     pub(crate) fn since(&self) -> Since {
         let began = self.slow.iter().map(|t| t.x.began_ns).min();
         let at = began.unwrap_or(self.story.start_ns);
-        let kind = match at < self.story.start_ns {
-            true => Began::Before,
-            false => Began::Seen,
+        let kind = if at < self.story.start_ns {
+            Began::Before
+        } else {
+            Began::Seen
         };
         Since::at(self.story, at, kind)
     }

@@ -97,9 +97,10 @@ fn is_full((least, most): (u64, u64)) -> bool {
 /// The connections with an entry, as they fill what there is, if they do.
 fn fullest(place: &UnansweredSyns) -> Option<(u64, u64)> {
     let [open, lingering] = LINGERS_NS.map(|ns| held(place, ns));
-    match lingering.is_some_and(is_full) {
-        true => lingering,
-        false => open,
+    if lingering.is_some_and(is_full) {
+        lingering
+    } else {
+        open
     }
 }
 

@@ -49,9 +49,10 @@ pub(super) fn record(
     let views = &views[..if is_first { views.len() } else { 1 }];
     for (at, view) in views.iter().enumerate() {
         // From where nothing can be told, silence is right at whatever severity: where the others tell.
-        let told = match view.right.is_empty() {
-            true => rungs.iter().position(|r| r.is_told(0)),
-            false => rungs.iter().position(|r| r.is_told(at)),
+        let told = if view.right.is_empty() {
+            rungs.iter().position(|r| r.is_told(0))
+        } else {
+            rungs.iter().position(|r| r.is_told(at))
         };
         if let Some(rung) = told {
             rungs[rung].keep(at, view, "above", is_first, shelf, &mut kept)?;
@@ -94,9 +95,10 @@ fn climb(name: &str, programs: &Programs, stop: &Stop) -> Result<Vec<Rung>, Erro
     let mut rungs = vec![look(FIRST)?];
     let up = !rungs[0].is_told(0);
     while let Some(last) = rungs.last() {
-        let next = match up {
-            true => last.times * STEP,
-            false => last.times / STEP,
+        let next = if up {
+            last.times * STEP
+        } else {
+            last.times / STEP
         };
         if last.is_told(0) == up || next < least * 0.99 || next > most * 1.01 {
             break;

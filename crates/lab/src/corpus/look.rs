@@ -121,9 +121,10 @@ pub(super) fn record_situation(
     let truth = RecordedTruth {
         recording: format!("exam-{}", situation.seed),
         kind: "exam".into(),
-        what: match words.is_empty() {
-            true => "healthy".into(),
-            false => words.join("; "),
+        what: if words.is_empty() {
+            "healthy".into()
+        } else {
+            words.join("; ")
         },
         right: faults
             .iter()

@@ -115,9 +115,12 @@ impl CorpusShelf {
 
 impl RecordedTruth {
     fn line(&self) -> String {
-        let list = |ids: &[String]| match ids.is_empty() {
-            true => "-".to_string(),
-            false => ids.join(","),
+        let list = |ids: &[String]| {
+            if ids.is_empty() {
+                "-".to_string()
+            } else {
+                ids.join(",")
+            }
         };
         let mut may = self.may.clone();
         may.sort();

@@ -107,9 +107,10 @@ impl Part {
             self.nat.then_some("translated"),
         ];
         let ways: Vec<&str> = ways.into_iter().flatten().collect();
-        match ways.is_empty() {
-            true => self.scenario.clone(),
-            false => format!("{} ({})", self.scenario, ways.join(", ")),
+        if ways.is_empty() {
+            self.scenario.clone()
+        } else {
+            format!("{} ({})", self.scenario, ways.join(", "))
         }
     }
 }
@@ -145,9 +146,10 @@ impl Situation {
         }
         let severity = |t: &&Scenario| t.severity.as_ref().is_some_and(|s| s.may_be_older);
         let may_be_older = chosen.iter().all(severity);
-        let older_ms = match may_be_older && rng.random_bool(0.25) {
-            true => f64::from(rng.random_range(500..3_000)),
-            false => 0.0,
+        let older_ms = if may_be_older && rng.random_bool(0.25) {
+            f64::from(rng.random_range(500..3_000))
+        } else {
+            0.0
         };
         let longer_s = [0.0, 0.0, 0.0, 2.0, 5.0][rng.random_range(0..5)];
         Ok(Situation {
@@ -181,9 +183,10 @@ fn faults<'t>(rng: &mut Pcg64Mcg, templates: &'t [Scenario], turn: u64) -> Vec<&
     let alone = |t: &Scenario| t.alone.is_some();
     let mut chosen: Vec<&Scenario> = Vec::new();
     while chosen.len() < many {
-        let at = match chosen.is_empty() {
-            true => turn as usize % causes.len(),
-            false => rng.random_range(0..causes.len()),
+        let at = if chosen.is_empty() {
+            turn as usize % causes.len()
+        } else {
+            rng.random_range(0..causes.len())
         };
         let cause = causes.swap_remove(at);
         let of_cause = templates.iter().filter(|t| t.truth.cause == cause);

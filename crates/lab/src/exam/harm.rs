@@ -94,9 +94,10 @@ impl Felt {
             longest_s: rounded(connects.longest_ms.max(requests.longest_ms) / 1e3),
             failed: (failed.saturating_sub(usual), attempts),
             failing_s: if new { with.waited.failing_s } else { 0.0 },
-            outage_s: match new {
-                true => rounded(fewer(with.waited.outage_s, without.waited.outage_s)),
-                false => 0.0,
+            outage_s: if new {
+                rounded(fewer(with.waited.outage_s, without.waited.outage_s))
+            } else {
+                0.0
             },
             streaming_s: streaming(with, without, transfers),
         }
@@ -192,9 +193,12 @@ fn moves_much(report: &ClientReport) -> bool {
 /// What transfers took longer than without the fault, and how long they ran, s; `asked`: those that were asked for,
 /// else those without an end.
 fn streaming(with: &ClientReport, without: &ClientReport, asked: bool) -> (f64, f64) {
-    let ran_s = |r: &ClientReport| match asked {
-        true => r.waited.requests.sum_ms() / 1e3,
-        false => r.waited.streaming_s,
+    let ran_s = |r: &ClientReport| {
+        if asked {
+            r.waited.requests.sum_ms() / 1e3
+        } else {
+            r.waited.streaming_s
+        }
     };
     let rate = |r: &ClientReport| {
         let bytes = (r.bytes_sent + r.bytes_received) as f64;

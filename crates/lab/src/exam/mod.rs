@@ -72,9 +72,10 @@ pub struct Progress<'a> {
 pub fn exam(options: &ExamOptions, mut each: impl FnMut(&Progress)) -> Result<Sittings, Error> {
     let mut sittings = Sittings::open(&options.dir)?;
     let mut again = Sittings::open(&options.dir.join(AGAIN))?;
-    let (open, kept) = match options.again {
-        true => (wrong(&sittings, &again)?, &mut again),
-        false => (open(options, &sittings)?, &mut sittings),
+    let (open, kept) = if options.again {
+        (wrong(&sittings, &again)?, &mut again)
+    } else {
+        (open(options, &sittings)?, &mut sittings)
     };
     if open.is_empty() {
         return Ok(sittings);

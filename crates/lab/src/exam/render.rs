@@ -28,9 +28,10 @@ pub fn render_sitting(sitting: &Sitting) -> String {
         .filter(|p| p.is_fault())
         .map(fault)
         .collect();
-    let planted = match faults.is_empty() {
-        true => "healthy".to_string(),
-        false => faults.join(" + "),
+    let planted = if faults.is_empty() {
+        "healthy".to_string()
+    } else {
+        faults.join(" + ")
     };
     let said: Vec<String> = sitting.findings.iter().map(named).collect();
     let said = match (&sitting.failed, said.is_empty()) {
@@ -225,12 +226,13 @@ fn write_head(page: &mut String, sittings: &[Sitting], grade: &Grade) -> fmt::Re
         .count();
     let seeds = sittings.iter().map(|s| s.situation.seed);
     let (first, last) = (seeds.clone().min().unwrap_or(0), seeds.max().unwrap_or(0));
-    let (whose, which) = match grade.grading {
-        true => ("grading seeds", String::new()),
-        false => (
+    let (whose, which) = if grade.grading {
+        ("grading seeds", String::new())
+    } else {
+        (
             "building seeds, not those that grade",
             format!(" --building={first}"),
-        ),
+        )
     };
     writeln!(
         page,

@@ -172,9 +172,12 @@ fn victims(scenario: &Scenario) -> impl Iterator<Item = &ClientSpec> {
         (None, None, Some(port)) => client.port == port,
         (None, None, None) => true,
     };
-    let hurt = move |client: &&ClientSpec| match hurts.is_empty() {
-        true => hurt(client),
-        false => hurts.contains(&client.name),
+    let hurt = move |client: &&ClientSpec| {
+        if hurts.is_empty() {
+            hurt(client)
+        } else {
+            hurts.contains(&client.name)
+        }
     };
     scenario.clients.iter().filter(hurt)
 }
@@ -224,9 +227,10 @@ fn owner(part: &Part, scenario: &Scenario, servers: &[Running], finding: &Value)
     // A proxy asks, too: of whom it asks its own files tell.
     let proxied = !scenario.programs.is_empty() && scenario.servers.iter().any(|s| s.port == port);
     let named = truth.port == Some(port);
-    match scenario.clients.iter().any(asked) || proxied || named {
-        true => Vec::new(),
-        false => vec![format!("nobody asks for port {port}")],
+    if scenario.clients.iter().any(asked) || proxied || named {
+        Vec::new()
+    } else {
+        vec![format!("nobody asks for port {port}")]
     }
 }
 

@@ -110,9 +110,10 @@ pub(super) fn run_when_idle(plant: &mut Plant, change: &Value) -> Result<String,
             done.push(hog.name.as_str());
         }
     }
-    match done.is_empty() {
-        true => Err("none of these processes is a hog of the lab".to_string()),
-        false => Ok(format!("{} runs only on idle CPUs", done.join(", "))),
+    if done.is_empty() {
+        Err("none of these processes is a hog of the lab".to_string())
+    } else {
+        Ok(format!("{} runs only on idle CPUs", done.join(", ")))
     }
 }
 

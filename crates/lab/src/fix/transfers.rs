@@ -49,9 +49,10 @@ pub(super) fn repair_path(plant: &mut Plant) -> Result<String, String> {
             .map_err(|e| e.to_string())?;
         done.push(plant.scenario.links[index].between.join("-"));
     }
-    match done.is_empty() {
-        true => Err("no link of the lab loses packets".to_string()),
-        false => Ok(format!("the path {} loses nothing", done.join(", "))),
+    if done.is_empty() {
+        Err("no link of the lab loses packets".to_string())
+    } else {
+        Ok(format!("the path {} loses nothing", done.join(", ")))
     }
 }
 
@@ -100,9 +101,10 @@ pub(super) fn no_delay(plant: &mut Plant, change: &Value) -> Result<String, Stri
             client.name.clone()
         })
         .collect();
-    match done.is_empty() {
-        true => Err(format!("no client of port {port} has Nagle's algorithm on")),
-        false => Ok(format!("{} sets TCP_NODELAY", done.join(", "))),
+    if done.is_empty() {
+        Err(format!("no client of port {port} has Nagle's algorithm on"))
+    } else {
+        Ok(format!("{} sets TCP_NODELAY", done.join(", ")))
     }
 }
 
@@ -141,9 +143,10 @@ pub(super) fn receive_buffer(plant: &mut Plant) -> Result<String, String> {
     let servers = plant.scenario.servers.iter_mut();
     let fixed = servers.filter_map(|s| s.rcvbuf.take().map(|_| s.name.clone()));
     let fixed: Vec<String> = fixed.collect();
-    match fixed.is_empty() {
-        true => Err("no server sets SO_RCVBUF".to_string()),
-        false => Ok(format!("{} does not set SO_RCVBUF", fixed.join(", "))),
+    if fixed.is_empty() {
+        Err("no server sets SO_RCVBUF".to_string())
+    } else {
+        Ok(format!("{} does not set SO_RCVBUF", fixed.join(", ")))
     }
 }
 

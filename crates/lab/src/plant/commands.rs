@@ -38,9 +38,10 @@ impl Plant {
     }
 
     pub(super) fn server_command(&self, spec: &ServerSpec) -> Command {
-        let any: IpAddr = match spec.ipv6 {
-            true => Ipv6Addr::UNSPECIFIED.into(),
-            false => Ipv4Addr::UNSPECIFIED.into(),
+        let any: IpAddr = if spec.ipv6 {
+            Ipv6Addr::UNSPECIFIED.into()
+        } else {
+            Ipv4Addr::UNSPECIFIED.into()
         };
         let mut command = self
             .workload("server", &spec.name, &spec.node)
@@ -173,9 +174,10 @@ impl Plant {
     /// An address of the client's end of its link, or of the other end.
     fn address(&self, client: &ClientSpec, own: bool, nth: u8) -> IpAddr {
         if client.node == client.to {
-            return match client.ipv6 {
-                true => Ipv6Addr::LOCALHOST.into(),
-                false => Ipv4Addr::LOCALHOST.into(),
+            return if client.ipv6 {
+                Ipv6Addr::LOCALHOST.into()
+            } else {
+                Ipv4Addr::LOCALHOST.into()
             };
         }
         let (link, from_first) = self
@@ -183,9 +185,10 @@ impl Plant {
             .link_towards(client)
             .expect("checked when the scenario was read");
         let (link, first) = (self.number(link), from_first == own);
-        match client.ipv6 {
-            true => addresses::ipv6(link, first, nth).into(),
-            false => addresses::ipv4(link, first, nth).into(),
+        if client.ipv6 {
+            addresses::ipv6(link, first, nth).into()
+        } else {
+            addresses::ipv4(link, first, nth).into()
         }
     }
 }

@@ -47,9 +47,10 @@ impl Programs {
         let exe = std::env::current_exe().map_err(Error::io("finding this program"))?;
         let beside = exe.with_file_name("tcpwhy");
         Ok(Programs {
-            tcpwhy: match beside.is_file() {
-                true => beside,
-                false => "tcpwhy".into(),
+            tcpwhy: if beside.is_file() {
+                beside
+            } else {
+                "tcpwhy".into()
             },
             workload: vec![exe.into(), "lab-workload".into()],
         })
@@ -58,9 +59,10 @@ impl Programs {
 
 /// Fails unless the lab may make namespaces.
 pub(crate) fn require_root() -> Result<(), Error> {
-    match rustix::process::geteuid().is_root() {
-        true => Ok(()),
-        false => Err(Error::NotRoot),
+    if rustix::process::geteuid().is_root() {
+        Ok(())
+    } else {
+        Err(Error::NotRoot)
     }
 }
 

@@ -19,13 +19,12 @@ pub(super) fn load(netns: &Netns, count: u32, as_set: bool) -> Result<(), Error>
         text += &format!("elements = {{ {elements} }}\n}}\n");
     }
     text += "chain input {\ntype filter hook input priority 0; policy accept;\n";
-    match as_set {
-        true => text += "ip saddr . tcp dport @blocked drop\n",
-        false => {
-            for (address, port) in entries {
-                // Writing to a string cannot fail.
-                let _ = writeln!(text, "ip saddr {address} tcp dport {port} drop");
-            }
+    if as_set {
+        text += "ip saddr . tcp dport @blocked drop\n"
+    } else {
+        for (address, port) in entries {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "ip saddr {address} tcp dport {port} drop");
         }
     }
     text += "}\n}\n";

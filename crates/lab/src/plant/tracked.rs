@@ -35,11 +35,12 @@ pub(super) fn fill(netns: &Netns, share: f64) -> Result<(), Error> {
     let wanted = (limit as f64 * share) as u32;
     netns.inside(|| make(wanted))?;
     let made = number(COUNT)?;
-    match made >= u64::from(wanted) * 99 / 100 {
-        true => Ok(()),
-        false => Err(refused(format!(
+    if made >= u64::from(wanted) * 99 / 100 {
+        Ok(())
+    } else {
+        Err(refused(format!(
             "only {made} of {wanted} entries were made"
-        ))),
+        )))
     }
 }
 

@@ -154,9 +154,10 @@ impl Scenario {
 
 /// The nodes of a part that are recorded: all when it names none.
 fn recorded(part: &Scenario) -> Vec<String> {
-    match part.recorded.is_empty() {
-        true => part.nodes.keys().cloned().collect(),
-        false => part.recorded.clone(),
+    if part.recorded.is_empty() {
+        part.nodes.keys().cloned().collect()
+    } else {
+        part.recorded.clone()
     }
 }
 

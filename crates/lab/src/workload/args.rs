@@ -269,9 +269,10 @@ fn rate(text: &str) -> Result<f64, String> {
 fn within(text: &str, least: f64) -> Result<f64, String> {
     const MOST: f64 = 1e9;
     let value: f64 = text.parse().map_err(|e| format!("{e}"))?;
-    match (least..=MOST).contains(&value) {
-        true => Ok(value),
-        false => Err(format!("not within {least} and {MOST}")),
+    if (least..=MOST).contains(&value) {
+        Ok(value)
+    } else {
+        Err(format!("not within {least} and {MOST}"))
     }
 }
 

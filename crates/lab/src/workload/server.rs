@@ -156,9 +156,10 @@ impl Server<'_> {
         };
         let stall = first + ms(self.args.stall_after_ms);
         let stall_end = stall + ms(self.args.stall_ms);
-        match stall <= now && now < stall_end {
-            true => stall_end,
-            false => self.accept_at,
+        if stall <= now && now < stall_end {
+            stall_end
+        } else {
+            self.accept_at
         }
     }
 
@@ -319,9 +320,10 @@ impl Conn {
             self.http.extend_from_slice(&scratch[..n]);
             self.read_http_end(args, report);
         }
-        match self.http.len() > HTTP {
-            true => Moved::Failed(Errno::MSGSIZE),
-            false => moved,
+        if self.http.len() > HTTP {
+            Moved::Failed(Errno::MSGSIZE)
+        } else {
+            moved
         }
     }
 
@@ -390,9 +392,10 @@ impl Conn {
         let most = scratch
             .len()
             .min(usize::try_from(self.to_write).unwrap_or(usize::MAX));
-        let bytes = match self.head.is_empty() {
-            true => &scratch[..most],
-            false => &self.head[..],
+        let bytes = if self.head.is_empty() {
+            &scratch[..most]
+        } else {
+            &self.head[..]
         };
         let moved = write_some(&self.fd, bytes);
         if let Moved::Bytes(n) = moved {

@@ -87,17 +87,24 @@ fn look_ups(usual: &Runs, small: &Runs) -> Vec<CheckRow> {
         let is_small = matches!(nth, 1 | 3 | 4);
         let runs = if is_small { small } else { usual };
         // The sixth is of a port that nobody has.
-        let passed = runs.each(|o| match of_services {
-            true => o.per_look_up(nth, |m| m.passed as f64),
-            false => o.per_search(|s| (s.look_ups as f64 - s.met.len() as f64 - 1.0).max(0.0)),
+        let passed = runs.each(|o| {
+            if of_services {
+                o.per_look_up(nth, |m| m.passed as f64)
+            } else {
+                o.per_search(|s| (s.look_ups as f64 - s.met.len() as f64 - 1.0).max(0.0))
+            }
         });
-        let purged = runs.each(|o| match of_services {
-            true => o.per_look_up(nth, |m| m.purged as f64),
-            false => 0.0,
+        let purged = runs.each(|o| {
+            if of_services {
+                o.per_look_up(nth, |m| m.purged as f64)
+            } else {
+                0.0
+            }
         });
-        let band = match of_services {
-            true => Band::Share(0.05),
-            false => Band::By(0.1),
+        let band = if of_services {
+            Band::Share(0.05)
+        } else {
+            Band::By(0.1)
         };
         let article = |value| (Theirs::Article, value);
         let told = |row: CheckRow| match (of_services, is_small) {

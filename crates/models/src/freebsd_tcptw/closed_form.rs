@@ -13,9 +13,10 @@ pub(super) fn time_waits(p: &Params, service: u16) -> f64 {
 pub(super) fn in_front(p: &Params, service: u16) -> f64 {
     let (rate, dwell) = p.service(service);
     let (s, t) = (dwell * p.spread, p.time_wait_ns() as f64 / 1e9);
-    let missing = match s > 0.0 {
-        true => s / 2.0 * s / t * (1.0 - (-t / s).exp()),
-        false => 0.0,
+    let missing = if s > 0.0 {
+        s / 2.0 * s / t * (1.0 - (-t / s).exp())
+    } else {
+        0.0
     };
     rate * (dwell - missing)
 }

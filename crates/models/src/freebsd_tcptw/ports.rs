@@ -18,9 +18,10 @@ impl Ports {
     pub(super) fn new(p: &Params, last_port: u16) -> Ports {
         Ports {
             last_port,
-            sequential_s: match p.outbound_rate() > p.randomcps as f64 {
-                true => p.randomtime,
-                false => 0,
+            sequential_s: if p.outbound_rate() > p.randomcps as f64 {
+                p.randomtime
+            } else {
+                0
             },
             chosen: 0,
         }
@@ -45,9 +46,10 @@ impl Ports {
 
     /// A second has passed.
     pub(super) fn tick(&mut self, p: &Params) {
-        self.sequential_s = match self.chosen > p.randomcps {
-            true => p.randomtime,
-            false => self.sequential_s.saturating_sub(1),
+        self.sequential_s = if self.chosen > p.randomcps {
+            p.randomtime
+        } else {
+            self.sequential_s.saturating_sub(1)
         };
         self.chosen = 0;
     }

@@ -204,9 +204,10 @@ impl<O: Observer> Sim<'_, O> {
         self.last_id += 1;
         let id = self.last_id;
         let (sent, received) = (self.p.reply_bytes, self.p.request_bytes);
-        let after_ns = match outbound {
-            true => self.p.recyclable_after_ns(received, sent),
-            false => self.recyclable_after_ns,
+        let after_ns = if outbound {
+            self.p.recyclable_after_ns(received, sent)
+        } else {
+            self.recyclable_after_ns
         };
         self.lists[usize::from(local_port)].insert(Pcb {
             id,

@@ -29,9 +29,10 @@ const MOST_RECLAIMS: u64 = 8;
 
 /// Lets the cache grow over the uptime. A row per day.
 pub(super) fn grow(p: &Params, cache: &mut Cache, rng: &mut Pcg64Mcg) -> Vec<Day> {
-    let mut days = match p.reclaims() {
-        true => in_turn(p, cache, rng),
-        false => at_once(p, cache, rng),
+    let mut days = if p.reclaims() {
+        in_turn(p, cache, rng)
+    } else {
+        at_once(p, cache, rng)
     };
     for _ in 0..p.reclaims_for_memory() {
         cache.reclaim(p, rng);
@@ -58,9 +59,12 @@ fn note(p: &Params, cache: &Cache, day: &mut Day) {
 /// When each address that returns came first, s.
 fn arrivals(p: &Params, rng: &mut Pcg64Mcg) -> Vec<f64> {
     let all = 0..p.returning_destinations;
-    let when = all.map(|_| match rng.random::<f64>() < p.returning_since_boot {
-        true => 0.0,
-        false => rng.random::<f64>() * p.uptime_s(),
+    let when = all.map(|_| {
+        if rng.random::<f64>() < p.returning_since_boot {
+            0.0
+        } else {
+            rng.random::<f64>() * p.uptime_s()
+        }
     });
     when.collect()
 }

@@ -159,9 +159,10 @@ impl Outcome {
             Some(before) => (day_end(p, before), self.days[before].interrupt_cpu(p)),
             None => (0.0, p.base_interrupt()),
         };
-        let share = match busy > was {
-            true => (1.0 - was) / (busy - was),
-            false => 1.0,
+        let share = if busy > was {
+            (1.0 - was) / (busy - was)
+        } else {
+            1.0
         };
         Some(from + share * (end - from))
     }

@@ -164,12 +164,13 @@ impl Params {
     pub(super) fn lookups_of_cpu(&self, interrupts: bool) -> (f64, f64) {
         let others = f64::from(self.cpus - 1);
         let here = self.interrupt_cpu_lookups();
-        match interrupts {
-            true => (0.0, here),
-            false => (
+        if interrupts {
+            (0.0, here)
+        } else {
+            (
                 self.thread_lookups() / others,
                 (self.interrupt_accept_rate - here) / others,
-            ),
+            )
         }
     }
 
@@ -231,9 +232,10 @@ impl Params {
 
     /// Reclaims of the work-around.
     pub(super) fn reclaims_for_memory(&self) -> u32 {
-        match self.lotsfree_raised > 0.0 && self.ip_dce_reclaim_interval == 0 {
-            true => 1 + (self.lotsfree_raised / REAP_INTERVAL_S) as u32,
-            false => 0,
+        if self.lotsfree_raised > 0.0 && self.ip_dce_reclaim_interval == 0 {
+            1 + (self.lotsfree_raised / REAP_INTERVAL_S) as u32
+        } else {
+            0
         }
     }
 }

@@ -126,9 +126,10 @@ impl<'a> Recorder<'a> {
 
     /// What a CPU does besides lookups: threads, interrupts.
     fn besides(&self, cpu: usize) -> (f64, f64) {
-        match cpu == self.p.interrupt_cpu as usize {
-            true => (0.0, self.p.base_interrupt()),
-            false => (self.p.base_threads(), 0.0),
+        if cpu == self.p.interrupt_cpu as usize {
+            (0.0, self.p.base_interrupt())
+        } else {
+            (self.p.base_threads(), 0.0)
         }
     }
 

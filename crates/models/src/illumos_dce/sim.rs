@@ -142,9 +142,10 @@ impl<O: Observer> Sim<'_, O> {
             _ => Path::Interrupt,
         };
         let new = self.rng.random::<f64>() < p.new_share() || p.returning_destinations == 0;
-        let whom = match new {
-            true => Whom::New(any_bucket(p, &mut self.rng)),
-            false => Whom::Returning(self.rng.random_range(0..p.returning_destinations)),
+        let whom = if new {
+            Whom::New(any_bucket(p, &mut self.rng))
+        } else {
+            Whom::Returning(self.rng.random_range(0..p.returning_destinations))
         };
         let now_ns = self.queue.now_ns();
         let lookup = Lookup {
@@ -200,12 +201,11 @@ impl<O: Observer> Sim<'_, O> {
             self.second.runqueue_ns += waited_ns;
         }
         let bucket = self.cache.bucket(lookup.whom);
-        match self.held.iter().any(|(held, _)| *held == bucket) {
-            true => {
-                self.totals.blocked += 1;
-                self.blocked.push_back((bucket, cpu));
-            }
-            false => self.walk(cpu, bucket),
+        if self.held.iter().any(|(held, _)| *held == bucket) {
+            self.totals.blocked += 1;
+            self.blocked.push_back((bucket, cpu));
+        } else {
+            self.walk(cpu, bucket)
         }
     }
 
@@ -277,9 +277,10 @@ impl<O: Observer> Sim<'_, O> {
         };
         here.since_ns = Some(now_ns);
         let busy = &mut self.second.cpus[cpu as usize];
-        match lookup.path.in_thread() {
-            true => busy.thread_ns += now_ns - since_ns,
-            false => busy.interrupt_ns += now_ns - since_ns,
+        if lookup.path.in_thread() {
+            busy.thread_ns += now_ns - since_ns
+        } else {
+            busy.interrupt_ns += now_ns - since_ns
         }
     }
 

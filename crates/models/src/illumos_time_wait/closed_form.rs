@@ -58,9 +58,10 @@ pub(super) fn settled_rate(p: &Params, timeout_s: f64) -> f64 {
     let (mut low, mut high) = (0.0, p.capacity);
     for _ in 0..60 {
         let middle = (low + high) / 2.0;
-        match lost(middle) < want {
-            true => low = middle,
-            false => high = middle,
+        if lost(middle) < want {
+            low = middle
+        } else {
+            high = middle
         }
     }
     low
@@ -79,9 +80,10 @@ pub(super) fn in_turn_share(p: &Params, timeout_s: f64) -> f64 {
     let (mut low, mut high) = (0.0, 0.5);
     for _ in 0..60 {
         let middle = (low + high) / 2.0;
-        match odds(middle) > middle {
-            true => low = middle,
-            false => high = middle,
+        if odds(middle) > middle {
+            low = middle
+        } else {
+            high = middle
         }
     }
     low

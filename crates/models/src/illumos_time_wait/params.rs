@@ -164,9 +164,10 @@ impl Params {
 
     /// Hosts that connect.
     pub(super) fn client_hosts(&self) -> u32 {
-        match self.loopback() {
-            true => 1,
-            false => self.client_addresses,
+        if self.loopback() {
+            1
+        } else {
+            self.client_addresses
         }
     }
 
@@ -209,9 +210,10 @@ impl Params {
     /// round trip and deviation start at 4 and 1/2 of the initial interval, which makes
     /// 4/8 + 1/2 + 4/32 = 1.125 of it (tcp_init_values, tcp_timers.c); doubled each time.
     pub(super) fn timeout_ns(&self, older: bool, attempt: u32) -> u64 {
-        let initial = match older {
-            true => OLDER_INITIAL_MS,
-            false => self.tcp_rexmit_interval_initial,
+        let initial = if older {
+            OLDER_INITIAL_MS
+        } else {
+            self.tcp_rexmit_interval_initial
         };
         let base = (initial * MS * 9 / 8).max(self.tcp_rexmit_interval_min * MS);
         let backed_off = base.saturating_mul(1 << attempt.min(32));

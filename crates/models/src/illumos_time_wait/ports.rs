@@ -23,16 +23,16 @@ impl Ports {
     /// make a port busy: of a TIME_WAIT at the server it knows nothing, on the same host either.
     pub(super) fn take(&mut self, p: &Params, rng: &mut impl Rng) -> Option<u16> {
         let (low, high) = (p.tcp_smallest_anon_port, p.tcp_largest_anon_port);
-        let mut port = match p.random_ports() {
-            true => {
-                let drawn = (rng.next_u32() >> 16) as u16;
-                // The kernel's own: the modulus is one short of the number of ports.
-                match drawn < low {
-                    true => low + drawn % (high - low),
-                    false => drawn.min(high),
-                }
+        let mut port = if p.random_ports() {
+            let drawn = (rng.next_u32() >> 16) as u16;
+            // The kernel's own: the modulus is one short of the number of ports.
+            if drawn < low {
+                low + drawn % (high - low)
+            } else {
+                drawn.min(high)
             }
-            false => self.next_to_try,
+        } else {
+            self.next_to_try
         };
         for _ in 0..p.ports() {
             let next = if port == high { low } else { port + 1 };

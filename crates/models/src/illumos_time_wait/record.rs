@@ -74,25 +74,24 @@ impl<'a> Recorder<'a> {
     }
 
     pub(super) fn client_netns(&self) -> u32 {
-        match self.p.loopback() {
-            true => SERVER,
-            false => CLIENTS,
-        }
+        if self.p.loopback() { SERVER } else { CLIENTS }
     }
 
     pub(super) fn server_addr(&self) -> Addr {
-        Addr::from(match self.p.loopback() {
-            true => Ipv4Addr::LOCALHOST,
-            false => Ipv4Addr::new(198, 18, 0, 1),
+        Addr::from(if self.p.loopback() {
+            Ipv4Addr::LOCALHOST
+        } else {
+            Ipv4Addr::new(198, 18, 0, 1)
         })
     }
 
     /// Loopback addresses from 127.0.0.1 on; other hosts in the range set aside for tests.
     pub(super) fn client_addr(&self, nth: u32) -> Addr {
         let (high, low) = ((nth / 250) as u8, (nth % 250) as u8 + 1);
-        Addr::from(match self.p.loopback() {
-            true => Ipv4Addr::new(127, 0, high, low),
-            false => Ipv4Addr::new(198, 18, high + 1, low),
+        Addr::from(if self.p.loopback() {
+            Ipv4Addr::new(127, 0, high, low)
+        } else {
+            Ipv4Addr::new(198, 18, high + 1, low)
         })
     }
 

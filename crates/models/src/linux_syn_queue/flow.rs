@@ -121,9 +121,10 @@ impl Flow {
     ) -> Flow {
         let agreed = mesh.sockets[socket].agreed;
         // The listener's side has to go by what the cookie says of the opener's segment size.
-        let mss = match from_opener {
-            true => p.announced_mss(),
-            false => agreed.client_mss,
+        let mss = if from_opener {
+            p.announced_mss()
+        } else {
+            agreed.client_mss
         };
         Flow {
             socket,

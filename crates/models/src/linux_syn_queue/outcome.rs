@@ -76,9 +76,10 @@ impl Second {
 
     pub(super) fn windows(&mut self, flow: &Flow) {
         let now = flow.window.segments();
-        let known = match flow.lost {
-            true => &mut self.lost_window,
-            false => &mut self.kept_window,
+        let known = if flow.lost {
+            &mut self.lost_window
+        } else {
+            &mut self.kept_window
         };
         *known = Some(match (*known, flow.lost) {
             (None, _) => now,

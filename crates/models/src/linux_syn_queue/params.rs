@@ -192,19 +192,17 @@ impl Params {
 
     /// Bytes of data in a full segment to a peer that is taken to have announced `mss`.
     pub(super) fn payload(&self, mss: u32) -> u32 {
-        match self.timestamps() {
-            true => mss - TIMESTAMP_BYTES,
-            false => mss,
+        if self.timestamps() {
+            mss - TIMESTAMP_BYTES
+        } else {
+            mss
         }
     }
 
     /// The window that a receiver offers, bytes.
     pub(super) fn window(&self, scaled: bool) -> u32 {
         let window = self.tcp_rmem / 2;
-        match scaled {
-            true => window,
-            false => window.min(UNSCALED),
-        }
+        if scaled { window } else { window.min(UNSCALED) }
     }
 
     /// The shift of that window: it has to do for the largest buffer.

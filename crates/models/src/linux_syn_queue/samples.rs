@@ -215,9 +215,10 @@ impl Recorder<'_> {
     fn segments(&mut self, mesh: &Mesh, flows: &[Flow]) {
         for (nth, flow) in flows.iter().enumerate() {
             let socket = &mesh.sockets[flow.socket];
-            let (from, to) = match flow.from_opener {
-                true => (socket.opener, socket.listener),
-                false => (socket.listener, socket.opener),
+            let (from, to) = if flow.from_opener {
+                (socket.opener, socket.listener)
+            } else {
+                (socket.listener, socket.opener)
             };
             let before = std::mem::replace(&mut self.before[nth], flow.done.clone());
             let done = &flow.done;

@@ -79,9 +79,10 @@ impl Window {
     /// A loss was noticed by duplicate ACKs.
     pub(super) fn cut(&mut self) {
         // Fast convergence: who loses before it is back leaves room for others.
-        self.before = match self.cwnd < self.before {
-            true => self.cwnd * (1.0 + BETA) / 2.0,
-            false => self.cwnd,
+        self.before = if self.cwnd < self.before {
+            self.cwnd * (1.0 + BETA) / 2.0
+        } else {
+            self.cwnd
         };
         self.threshold = (self.cwnd * BETA).max(2.0);
         self.cwnd = self.threshold;

@@ -49,13 +49,14 @@ pub fn content(dir: &Path) -> Vec<(String, Vec<u8>)> {
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        match path.is_dir() {
-            true => all.extend(
+        if path.is_dir() {
+            all.extend(
                 content(&path)
                     .into_iter()
                     .map(|(n, c)| (format!("{name}/{n}"), c)),
-            ),
-            false => all.push((name, fs::read(&path).unwrap())),
+            )
+        } else {
+            all.push((name, fs::read(&path).unwrap()))
         }
     }
     all.sort();

@@ -32,9 +32,10 @@ impl Verdicts {
             Err(e) if is_absence(e) => Verdict::Unsupported(without.into()),
             Err(e) => {
                 // To refuse a question is another error than to refuse a file.
-                let takes = match e.raw_os_error() == Some(Errno::PERM.raw_os_error()) {
-                    true => CapabilitySet::NET_ADMIN,
-                    false => CapabilitySet::DAC_READ_SEARCH,
+                let takes = if e.raw_os_error() == Some(Errno::PERM.raw_os_error()) {
+                    CapabilitySet::NET_ADMIN
+                } else {
+                    CapabilitySet::DAC_READ_SEARCH
                 };
                 Verdict::Failed(rights::reason(e, takes))
             }

@@ -95,9 +95,10 @@ impl Decoder {
         Cell::extend(&mut to.attempt, rows().map(attempt));
         for e in rows() {
             let tells = is_retransmit(e) && bit(e, tw_bits::TW_HAS_REASON);
-            match tells {
-                true => to.send_error.push(self.sending(e.reason as i32)),
-                false => to.send_error.push_null(),
+            if tells {
+                to.send_error.push(self.sending(e.reason as i32))
+            } else {
+                to.send_error.push_null()
             }
         }
         let has_packet = |e: &tw_event| bit(e, tw_bits::TW_HAS_PACKET);
@@ -118,9 +119,10 @@ impl Decoder {
             owned().map(|(e, owned)| owned.then_some(e.pid)),
         );
         for (e, owned) in owned() {
-            match owned {
-                true => to.comm.push(self.comm(&e.comm)),
-                false => to.comm.push_null(),
+            if owned {
+                to.comm.push(self.comm(&e.comm))
+            } else {
+                to.comm.push_null()
             }
         }
         Cell::extend(

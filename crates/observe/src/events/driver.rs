@@ -339,9 +339,10 @@ impl<'o> Events<'o> {
         let missed = losses.missed[STATE].runs - before;
         let caught = losses.caught.news(&self.skel.maps.caught, 0)?;
         let programs = &self.skel.progs;
-        let second = match self.fold {
-            true => &programs.on_state_fold_missed,
-            false => &programs.on_state_missed,
+        let second = if self.fold {
+            &programs.on_state_fold_missed
+        } else {
+            &programs.on_state_missed
         };
         self.second.look(second, records, missed, caught);
         for (t, missed) in TRACEPOINTS.iter().zip(&mut losses.missed) {

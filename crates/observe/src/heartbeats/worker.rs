@@ -118,9 +118,10 @@ impl Rows<'_> {
         self.held_by.look(gaps.iter().map(|g| g.inode));
         for gap in gaps {
             // Numbers of another PID namespace say nothing to the reader.
-            let holder = match space::pids_are_ours() {
-                true => self.held_by.of(gap.inode),
-                false => None,
+            let holder = if space::pids_are_ours() {
+                self.held_by.of(gap.inode)
+            } else {
+                None
             };
             let (pid, comm) = holder.unzip();
             self.gap.push(Gap {

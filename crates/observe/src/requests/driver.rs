@@ -224,10 +224,7 @@ impl<'o> Requests<'o> {
         iter::run(
             &self.dump,
             "the iterator over requests",
-            |x: &tw_exchange| match told.insert(x.sock) {
-                true => each(x),
-                false => Ok(()),
-            },
+            |x: &tw_exchange| if told.insert(x.sock) { each(x) } else { Ok(()) },
         )
     }
 

@@ -33,9 +33,10 @@ pub fn late(ns: u64, per_second: f64) -> u64 {
     if per_second > MANY_LATE {
         return ns.saturating_mul(2);
     }
-    match per_second < MANY_LATE / 4.0 {
-        true => (ns / 2).max(LATE_NS),
-        false => ns,
+    if per_second < MANY_LATE / 4.0 {
+        (ns / 2).max(LATE_NS)
+    } else {
+        ns
     }
 }
 

@@ -86,11 +86,12 @@ impl<'o> Sockets<'o> {
 
     /// Whether connections that wait for accept() are seen between two dumps.
     pub fn may_look(&self) -> Verdict {
-        match self.looks {
-            true => Verdict::Attached,
-            false => Verdict::Unsupported(format!(
+        if self.looks {
+            Verdict::Attached
+        } else {
+            Verdict::Unsupported(format!(
                 "programs of this kernel have no {GOES_THROUGH} (Linux 5.13)"
-            )),
+            ))
         }
     }
 

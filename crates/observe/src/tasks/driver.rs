@@ -133,9 +133,10 @@ impl<'o> Tasks<'o> {
         }
         // State per thread is best kept with the thread, where that is safe. What names the packet behind a
         // wakeup must not cost the wakeups where the kernel refuses it. Nor must where they slept.
-        let mut slept = match btf.has_helper(TASK_STACK) {
-            true => Verdict::Attached,
-            false => Verdict::Unsupported(format!("this kernel has no helper bpf_{TASK_STACK}")),
+        let mut slept = if btf.has_helper(TASK_STACK) {
+            Verdict::Attached
+        } else {
+            Verdict::Unsupported(format!("this kernel has no helper bpf_{TASK_STACK}"))
         };
         let [first, second, third, fourth] = objects;
         let mut attempts = [

@@ -54,13 +54,15 @@ pub fn watch(
         symbols: callers.verdict,
         stacks: stacks.clone(),
         rows: Rows {
-            waits: match options.waits {
-                true => Some(Waits::new(writer.table()?, stacks, names)),
-                false => None,
+            waits: if options.waits {
+                Some(Waits::new(writer.table()?, stacks, names))
+            } else {
+                None
             },
-            threads: match options.threads {
-                true => Some(Threads::new(writer.table()?, writer.table()?)),
-                false => None,
+            threads: if options.threads {
+                Some(Threads::new(writer.table()?, writer.table()?))
+            } else {
+                None
             },
             epolls: Epolls::new(writer.table()?),
         },

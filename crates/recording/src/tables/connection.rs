@@ -203,9 +203,10 @@ impl Event {
             cgroup: self.cgroup,
             ..at(time_ns, TcpState::Close, TcpState::SynSent)
         });
-        let from = match opened {
-            true => TcpState::SynSent,
-            false => TcpState::SynRecv,
+        let from = if opened {
+            TcpState::SynSent
+        } else {
+            TcpState::SynRecv
         };
         let established = Event {
             cookie: self.cookie,

@@ -219,13 +219,15 @@ fn write(dir: &Path, manifest: &Manifest, explanation: &Explanation) -> Result<(
 fn print(args: &ExplainArgs, explanation: &Explanation, out: &mut impl Write) -> Result<()> {
     let style = looks::style(args.rows);
     let all = || text::full(explanation, &style);
-    let text = match args.full || args.rows {
-        true => all(),
-        false => text::answer(explanation, &style, &more(args)),
+    let text = if args.full || args.rows {
+        all()
+    } else {
+        text::answer(explanation, &style, &more(args))
     };
-    let paged = || match args.full || args.rows {
-        true => text.clone(),
-        false => {
+    let paged = || {
+        if args.full || args.rows {
+            text.clone()
+        } else {
             text::answer(explanation, &style, "Everything behind it (q quits):") + "\n" + &all()
         }
     };

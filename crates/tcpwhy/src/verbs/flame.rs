@@ -97,16 +97,18 @@ pub fn run(args: &FlameArgs, out: &mut impl Write) -> Result<ExitCode> {
         Some((before, _)) => {
             let growth = flame::growth(&before, &profile);
             let growth = growth.into_iter().take(args.top);
-            match args.json {
-                true => view::json::lines(growth, out)?,
-                false => flame::text_growth(growth, &of, out)?,
+            if args.json {
+                view::json::lines(growth, out)?
+            } else {
+                flame::text_growth(growth, &of, out)?
             }
         }
         None => {
             let shares = flame::shares(&profile).into_iter().take(args.top);
-            match args.json {
-                true => view::json::lines(shares, out)?,
-                false => flame::text_shares(shares, &of, out)?,
+            if args.json {
+                view::json::lines(shares, out)?
+            } else {
+                flame::text_shares(shares, &of, out)?
             }
         }
     }
@@ -129,9 +131,10 @@ fn read(path: &Path, args: &FlameArgs) -> Result<(Profile, String)> {
 }
 
 fn of_recording(recording: Recording, path: &Path, args: &FlameArgs) -> Result<(Profile, String)> {
-    let (table, what, part) = match args.off_cpu {
-        true => ("wait", "waits", "waits"),
-        false => ("sample", "profile", "profile"),
+    let (table, what, part) = if args.off_cpu {
+        ("wait", "waits", "waits")
+    } else {
+        ("sample", "profile", "profile")
     };
     if recording.segments(table)?.is_empty() {
         bail!(
@@ -146,16 +149,18 @@ fn of_recording(recording: Recording, path: &Path, args: &FlameArgs) -> Result<(
         cpus: args.cpu.clone(),
         softirq: args.softirq,
     };
-    let profile = match args.off_cpu {
-        true => flame::off_cpu(&recording, &choice.filter)?,
-        false => Profile::of(&recording, &choice)?,
+    let profile = if args.off_cpu {
+        flame::off_cpu(&recording, &choice.filter)?
+    } else {
+        Profile::of(&recording, &choice)?
     };
     let busy = profile.samples.saturating_sub(profile.idle);
     if profile.unit == Unit::Samples && busy < FEW {
         // The name of a recording may be one of a host.
-        let of = match args.redact {
-            true => "the recording".into(),
-            false => path.display().to_string(),
+        let of = if args.redact {
+            "the recording".into()
+        } else {
+            path.display().to_string()
         };
         cli::say(&format!(
             "{of}: only {busy} samples of busy CPUs, of which few functions can be told; record for longer, under load"

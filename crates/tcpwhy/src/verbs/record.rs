@@ -50,12 +50,13 @@ pub fn run(args: RecordArgs) -> Result<ExitCode> {
     let lost: u64 = manifest.sources.iter().map(|s| s.lost).sum();
     let seconds = manifest.length().as_secs_f64();
     let name = kept.name().display();
-    let (into, next) = match kept.takes_stdout() {
-        true => (String::new(), String::new()),
-        false => (
+    let (into, next) = if kept.takes_stdout() {
+        (String::new(), String::new())
+    } else {
+        (
             format!(" into {name}"),
             format!("; `tcpwhy explain {name}` says what it shows"),
-        ),
+        )
     };
     let lost = match lost {
         0 => String::new(),

@@ -68,9 +68,10 @@ pub fn run(args: &ReportArgs, out: &mut impl Write) -> Result<ExitCode> {
 }
 
 fn write(report: &Report, json: bool, mut out: &mut dyn Write) -> Result<()> {
-    match json {
-        true => view::json::lines([&report.page], &mut out)?,
-        false => report.html(&mut out)?,
+    if json {
+        view::json::lines([&report.page], &mut out)?
+    } else {
+        report.html(&mut out)?
     }
     Ok(())
 }

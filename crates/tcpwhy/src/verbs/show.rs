@@ -51,16 +51,15 @@ pub fn run(args: &ShowArgs, out: &mut impl Write) -> Result<ExitCode> {
     let found = places
         .iter()
         .filter_map(|place| picked.get_key_value(place));
-    match args.json {
-        true => rows::json(found, out)?,
-        false => {
-            let how = How {
-                ascii: looks::ascii(),
-                zone: looks::zone(),
-                ..How::of(&recording.manifest)
-            };
-            rows::text(found, &how, out)?;
-        }
+    if args.json {
+        rows::json(found, out)?
+    } else {
+        let how = How {
+            ascii: looks::ascii(),
+            zone: looks::zone(),
+            ..How::of(&recording.manifest)
+        };
+        rows::text(found, &how, out)?;
     }
     Ok(ExitCode::SUCCESS)
 }

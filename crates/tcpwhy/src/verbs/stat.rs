@@ -169,19 +169,23 @@ pub fn run(verb: StatVerb, out: &mut impl Write) -> Result<ExitCode> {
             };
             (what, SOCKETS, netns, args.stat)
         }
-        StatVerb::Cpus(args) => match args.interrupts {
-            true => (What::Interrupts, HOST, &[] as &[&str], args.stat),
-            false => (What::Cpus, HOST, &[] as &[&str], args.stat),
-        },
+        StatVerb::Cpus(args) => {
+            if args.interrupts {
+                (What::Interrupts, HOST, &[] as &[&str], args.stat)
+            } else {
+                (What::Cpus, HOST, &[] as &[&str], args.stat)
+            }
+        }
         StatVerb::Threads(args) => {
             let what = What::Threads {
                 all: args.all,
                 sleeps: args.sleeps,
             };
             // What is behind a descriptor of epoll is mostly sockets.
-            let parts: &[Part] = match args.sleeps {
-                true => &[Part::Threads, Part::Sockets],
-                false => &[Part::Threads],
+            let parts: &[Part] = if args.sleeps {
+                &[Part::Threads, Part::Sockets]
+            } else {
+                &[Part::Threads]
             };
             (what, Need { parts, ..HOST }, tasks, args.stat)
         }
@@ -278,8 +282,9 @@ fn has_events(recording: Option<&Recording>) -> Result<bool> {
 /// Time between two reports.
 fn interval(text: &str) -> Result<Duration, String> {
     let interval = duration::parse(text)?;
-    match interval < Duration::from_millis(10) {
-        true => Err("the least interval is 10ms".into()),
-        false => Ok(interval),
+    if interval < Duration::from_millis(10) {
+        Err("the least interval is 10ms".into())
+    } else {
+        Ok(interval)
     }
 }

@@ -32,12 +32,13 @@ pub fn read_foreign(input: impl Read) -> io::Result<Profile> {
     let collapsed = collapsed.or_else(|| collapse(dtrace::Folder::default(), &text));
     let profile = collapsed.transpose()?.map(|text| folded(&text));
     let profile = profile.unwrap_or_default();
-    match profile.stacks.is_empty() {
-        true => Err(wrong(
+    if profile.stacks.is_empty() {
+        Err(wrong(
             "it holds no stacks that are known: those of `perf script`, of DTrace's stack(), or \
-             folded ones (`a;b;c 42`)",
-        )),
-        false => Ok(profile),
+         folded ones (`a;b;c 42`)",
+        ))
+    } else {
+        Ok(profile)
     }
 }
 

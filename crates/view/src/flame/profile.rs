@@ -157,9 +157,10 @@ impl Samples {
         for (_, of_cpu) in self.cpus.iter().filter(|(cpu, _)| on(cpu)) {
             profile.samples += of_cpu.all;
             profile.idle += of_cpu.idle;
-            profile.left_out += match softirq {
-                true => of_cpu.left_out_softirq,
-                false => of_cpu.left_out,
+            profile.left_out += if softirq {
+                of_cpu.left_out_softirq
+            } else {
+                of_cpu.left_out
             };
         }
         if cpus.is_empty() {
@@ -171,9 +172,10 @@ impl Samples {
         let chosen = self.counts.iter();
         let chosen = chosen.filter(|(key, _)| on(&key.cpu) && (key.softirq || !softirq));
         for (key, n) in chosen {
-            let of = match softirq {
-                true => ("", key.kernel, None),
-                false => (&*key.comm, key.kernel, key.user),
+            let of = if softirq {
+                ("", key.kernel, None)
+            } else {
+                (&*key.comm, key.kernel, key.user)
             };
             *alike.entry(of).or_default() += n;
         }
@@ -270,12 +272,11 @@ fn push(folded: &mut String, place: Option<&Place>, kind: &str) {
 
 /// A function without a symbol is as good as the file that it is in.
 fn name(place: &Place) -> String {
-    match place.function.starts_with("0x") {
-        true => {
-            let file = place.module.rsplit('/').next().unwrap_or_default();
-            format!("[{}]", clean(file))
-        }
-        false => clean(&place.function),
+    if place.function.starts_with("0x") {
+        let file = place.module.rsplit('/').next().unwrap_or_default();
+        format!("[{}]", clean(file))
+    } else {
+        clean(&place.function)
     }
 }
 

@@ -217,9 +217,12 @@ fn counters(comparison: &Comparison) -> Limits {
 
 fn settings(comparison: &Comparison) -> Limits {
     let [fast, slow] = names(comparison);
-    let values = |values: &[String]| match values.is_empty() {
-        true => "not set".into(),
-        false => values.join(" or "),
+    let values = |values: &[String]| {
+        if values.is_empty() {
+            "not set".into()
+        } else {
+            values.join(" or ")
+        }
     };
     let rows = comparison.settings.iter();
     let rows = rows.map(|s| vec![s.setting.clone(), values(&s.fast), values(&s.slow)]);

@@ -108,9 +108,10 @@ fn note(profile: &Profile) -> String {
     match profile.unit {
         Unit::Samples => {
             let idle = 100.0 * profile.idle as f64 / profile.of_all();
-            let few = match profile.samples < FEW {
-                true => ": too few to compare functions by",
-                false => "",
+            let few = if profile.samples < FEW {
+                ": too few to compare functions by"
+            } else {
+                ""
             };
             format!(
                 "{}{few}; idle in {idle:.0} % of them, which are not drawn. {folded}",

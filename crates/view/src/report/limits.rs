@@ -96,15 +96,9 @@ impl Structure {
 impl Checked {
     columns! {
         /// The greatest value; of what counts up, by how much it rose.
-        MOST: right("VALUE", 14, &[], Unit::Measure) => |l, _| match l.row.value.abs() < 1_000.0 {
-            true => tenth(l.row.value).into(),
-            false => number(l.row.value).into(),
-        };
+        MOST: right("VALUE", 14, &[], Unit::Measure) => |l, _| if l.row.value.abs() < 1_000.0 { tenth(l.row.value).into() } else { number(l.row.value).into() };
         /// Unit of that.
-        UNIT_OF_MOST: left("UNIT", 7, &[], Unit::Name) => |l, _| match l.row.cumulative {
-            true => format!("{} more", l.row.unit).into(),
-            false => (&l.row.unit).into(),
-        };
+        UNIT_OF_MOST: left("UNIT", 7, &[], Unit::Name) => |l, _| if l.row.cumulative { format!("{} more", l.row.unit).into() } else { (&l.row.unit).into() };
     }
 }
 
@@ -182,9 +176,12 @@ impl<'s, T, L> Fullest<'s, T, L> {
             let cells = columns.iter().map(|c| c.column.grouped(line, how));
             cells.map(|cell| short(&cell)).collect()
         };
-        let heading = |c: &Shown<L>| match c.at_most {
-            true => format!("{}, at most", c.column.head.name),
-            false => c.column.head.name.to_string(),
+        let heading = |c: &Shown<L>| {
+            if c.at_most {
+                format!("{}, at most", c.column.head.name)
+            } else {
+                c.column.head.name.to_string()
+            }
         };
         let lines = self.all.iter().filter_map(|(row, full, of)| {
             let line = (self.line)(rows.get(row)?, of)?;

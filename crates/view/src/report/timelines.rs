@@ -68,9 +68,10 @@ fn chart(id: &str, title: &str, unit: &str, lines: Vec<Line>, note: String) -> O
 }
 
 fn only_the_first(what: &str, shown: usize, of: usize) -> String {
-    match of > shown {
-        true => format!("The {shown} {what} of {of}."),
-        false => String::new(),
+    if of > shown {
+        format!("The {shown} {what} of {of}.")
+    } else {
+        String::new()
     }
 }
 
@@ -167,9 +168,10 @@ fn structures(
     let lines = all.iter().zip(&gauges).zip(0..);
     let lines = lines.map(|((((structure, netns), size), gauge), i)| {
         let place = names.netns(*netns);
-        let name = match i < first_other {
-            true => place,
-            false => format!("{} ({place})", short(structure)),
+        let name = if i < first_other {
+            place
+        } else {
+            format!("{} ({place})", short(structure))
         };
         against(&name, gauge, is_near_limit(size))
     });

@@ -34,10 +34,7 @@ columns! {
     /// The value; of what counts up, per second since the report before.
     VALUE: right("VALUE", 14, &["value"], Unit::Measure) => |l, _| l.value().into();
     /// Unit of the value.
-    UNIT: left("UNIT", 7, &["unit"], Unit::Name) => |l, _| match l.row.cumulative {
-        true => format!("{}/s", l.row.unit).into(),
-        false => (&l.row.unit).into(),
-    };
+    UNIT: left("UNIT", 7, &["unit"], Unit::Name) => |l, _| if l.row.cumulative { format!("{}/s", l.row.unit).into() } else { (&l.row.unit).into() };
     /// What the value cannot exceed.
     LIMIT: right("LIMIT", 14, &["limit"], Unit::Measure) => |l, _| l.limit().into();
     /// Value ÷ limit.
@@ -48,9 +45,10 @@ columns! {
 
 impl Checked {
     pub(super) fn value(&self) -> Option<f64> {
-        match self.row.cumulative {
-            true => self.per_s,
-            false => Some(self.row.value),
+        if self.row.cumulative {
+            self.per_s
+        } else {
+            Some(self.row.value)
         }
     }
 

@@ -212,9 +212,10 @@ impl Sampler for Cpus {
     type Key = u32;
 
     fn tables(&self) -> Vec<&'static str> {
-        match self.interrupts {
-            true => vec!["cpu", "interrupt"],
-            false => vec!["cpu"],
+        if self.interrupts {
+            vec!["cpu", "interrupt"]
+        } else {
+            vec!["cpu"]
         }
     }
 
@@ -231,9 +232,10 @@ impl Sampler for Cpus {
 
     fn add(&mut self, row: Row, _: &mut Screen) -> io::Result<()> {
         if let Row::Cpu(row) = row {
-            match self.now.len() < MAX_CPUS || self.now.contains_key(&row.cpu) {
-                true => drop(self.now.insert(row.cpu, *row)),
-                false => self.left_out += 1,
+            if self.now.len() < MAX_CPUS || self.now.contains_key(&row.cpu) {
+                self.now.insert(row.cpu, *row);
+            } else {
+                self.left_out += 1
             }
         }
         Ok(())
@@ -245,15 +247,12 @@ impl Sampler for Cpus {
         };
         let left_out = LeftOut::of(std::mem::take(&mut self.left_out));
         if !self.shown.is_empty() {
-            match self.interrupts {
-                true => {
-                    self.show_interrupts(time_ns, screen)?;
-                    left_out.show::<Interrupted>(time_ns, screen)?;
-                }
-                false => {
-                    self.show(screen)?;
-                    left_out.show::<Busy>(time_ns, screen)?;
-                }
+            if self.interrupts {
+                self.show_interrupts(time_ns, screen)?;
+                left_out.show::<Interrupted>(time_ns, screen)?;
+            } else {
+                self.show(screen)?;
+                left_out.show::<Busy>(time_ns, screen)?;
             }
             screen.end_report();
         }

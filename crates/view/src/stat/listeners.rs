@@ -141,9 +141,10 @@ impl Sampler for Listeners {
         match row {
             Row::Event(e) if Activity::of(e) == Some(Activity::Accepted) => {
                 let place = (self.owners).listening_place(e.netns, e.local_addr, e.local_port)?;
-                let accepted = match self.now.is_empty() {
-                    true => &mut self.accepted,
-                    false => &mut self.accepted_since,
+                let accepted = if self.now.is_empty() {
+                    &mut self.accepted
+                } else {
+                    &mut self.accepted_since
                 };
                 *accepted.entry(place).or_default() += 1;
                 None

@@ -76,9 +76,10 @@ impl Exchanged {
     }
 
     fn note(&self) -> &'static str {
-        match analysis::account::is_multiplexed(&self.0) {
-            true => "MULTIPLEXED",
-            false => "",
+        if analysis::account::is_multiplexed(&self.0) {
+            "MULTIPLEXED"
+        } else {
+            ""
         }
     }
 }

@@ -79,9 +79,10 @@ impl<S: Sampler> View for InRounds<S> {
     }
 
     fn passed(&mut self, time_ns: u64, screen: &mut Screen) -> io::Result<()> {
-        match self.rounds.over(time_ns) {
-            true => self.close(screen),
-            false => Ok(()),
+        if self.rounds.over(time_ns) {
+            self.close(screen)
+        } else {
+            Ok(())
         }
     }
 

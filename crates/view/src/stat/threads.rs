@@ -266,9 +266,10 @@ impl Sampler for Threads {
     type Key = (u32, u32);
 
     fn tables(&self) -> Vec<&'static str> {
-        match self.sleeps {
-            true => [&["thread", "thread_sleep"], epolls::TABLES].concat(),
-            false => vec!["thread"],
+        if self.sleeps {
+            [&["thread", "thread_sleep"], epolls::TABLES].concat()
+        } else {
+            vec!["thread"]
         }
     }
 

@@ -90,9 +90,10 @@ pub fn answer(explanation: &Explanation, style: &Style, more: &str) -> String {
             finding(&mut screen, &all[0], summary.recording.start_unix_ns);
         }
     }
-    let most = match explanation.findings.is_empty() {
-        true => ALONE,
-        false => BESIDE,
+    let most = if explanation.findings.is_empty() {
+        ALONE
+    } else {
+        BESIDE
     };
     if let (false, Some(command)) = (explanation.findings.is_empty(), &summary.command) {
         screen.block(Rank::Why, |page| {
@@ -224,9 +225,10 @@ fn sure(finding: &Finding) -> String {
         .iter()
         .map(|r| r.cause.to_string())
         .collect();
-    let out = match out.is_empty() {
-        true => String::new(),
-        false => format!("; ruled out: {}", out.join(", ")),
+    let out = if out.is_empty() {
+        String::new()
+    } else {
+        format!("; ruled out: {}", out.join(", "))
     };
     // Of what is not certain the reason is worth more than that of what is.
     let why = match confidence.level {
@@ -286,13 +288,15 @@ pub(crate) fn whose(explanation: &Explanation) -> Option<String> {
 
 /// That nothing was found; `not_tcp`: it is known whose time it was.
 pub(crate) fn nothing_found(summary: &Summary, not_tcp: bool) -> String {
-    let found = match not_tcp {
-        true => "No TCP problem",
-        false => "No cause",
+    let found = if not_tcp {
+        "No TCP problem"
+    } else {
+        "No cause"
     };
-    let whole = match summary.is_whole() {
-        true => "",
-        false => " (the recording is not whole, see below)",
+    let whole = if summary.is_whole() {
+        ""
+    } else {
+        " (the recording is not whole, see below)"
     };
     format!(
         "{found} found in {} s of host {}{whole}.",
@@ -310,9 +314,10 @@ fn foot(page: &mut Page, explanation: &Explanation, more: &str) {
     let mut says = format!("{} judged", plural(causes.len() as u64, "cause"));
     let unknown: Vec<_> = of(Holds::CannotTell).map(|a| a.cause.to_string()).collect();
     if !unknown.is_empty() {
-        let named = match unknown.len() > MAX_NAMED {
-            true => String::new(),
-            false => format!(" ({})", list(&unknown)),
+        let named = if unknown.len() > MAX_NAMED {
+            String::new()
+        } else {
+            format!(" ({})", list(&unknown))
         };
         says += &format!(", {} of which cannot be told here{named}", unknown.len());
     }

@@ -173,9 +173,10 @@ fn evidence(page: &mut Page, number: usize, step: &Step) {
 }
 
 fn check(page: &mut Page, check: &Check) {
-    let (label, look) = match check.agrees {
-        true => ("  ok        ", Look::Plain),
-        false => ("  mismatch  ", Look::Warning),
+    let (label, look) = if check.agrees {
+        ("  ok        ", Look::Plain)
+    } else {
+        ("  mismatch  ", Look::Warning)
     };
     let says = format!(
         "{}: expected {} {unit}, measured {} {unit} ({})",
@@ -190,9 +191,10 @@ fn check(page: &mut Page, check: &Check) {
 
 /// Whether its command does it, or shows where to.
 pub(crate) fn kind(advice: &Advice) -> &'static str {
-    match advice.only_looks() {
-        true => "look:",
-        false => "fix: ",
+    if advice.only_looks() {
+        "look:"
+    } else {
+        "fix: "
     }
 }
 

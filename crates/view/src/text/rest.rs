@@ -38,9 +38,10 @@ pub(super) fn resources(page: &mut Page, lines: &[ResourceLine]) {
     }
     page.heading("RESOURCES OF THE HOST");
     for line in lines {
-        let look = match line.scarce {
-            true => Look::Warning,
-            false => Look::Plain,
+        let look = if line.scarce {
+            Look::Warning
+        } else {
+            Look::Plain
         };
         page.item(&line.resource, look, &line.says);
     }
@@ -113,9 +114,10 @@ pub(super) fn recording(page: &mut Page, summary: &Summary) {
 
 /// One symptom with its count.
 pub(crate) fn symptom(symptom: &Symptom) -> String {
-    let says = match symptom.counter {
-        true => format!("{} +{}", symptom.says, count(symptom.count)),
-        false => format!("{} {}", count(symptom.count), symptom.says),
+    let says = if symptom.counter {
+        format!("{} +{}", symptom.says, count(symptom.count))
+    } else {
+        format!("{} {}", count(symptom.count), symptom.says)
     };
     match &symptom.means {
         // Of a counter it is its definition, which `stat counters` has.

@@ -362,9 +362,10 @@ fn thread(page: &mut Page, key: (u32, u32), snapshot: &Snapshot, how: &How) -> O
         page.item(&duration(wait.waited_ns), Look::Plain, &waited(wait));
     }
     if waits.is_empty() {
-        let says = match snapshot.has("wait") {
-            true => "None in this window.",
-            false => "Waits are not recorded; `--with waits` does.",
+        let says = if snapshot.has("wait") {
+            "None in this window."
+        } else {
+            "Waits are not recorded; `--with waits` does."
         };
         page.paragraph("  ", Look::Faint, says);
     }

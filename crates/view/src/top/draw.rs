@@ -133,9 +133,10 @@ impl Picture {
         const LEAST_RATES: u16 = 4;
         let content = &self.contents[pane as usize];
         if content.entries.is_empty() {
-            let all = match pane == focus || pane == Pane::Findings {
-                true => 2,
-                false => 0,
+            let all = if pane == focus || pane == Pane::Findings {
+                2
+            } else {
+                0
             };
             return Wants {
                 least: all,
@@ -186,9 +187,10 @@ fn share_out(height: u16, focus: Pane, wants: PerPane<Wants>) -> PerPane<u16> {
     for &i in &order {
         // The pane that keys go to is always there, but leaves room for another.
         let focused = i == focus as usize;
-        let least = match focused {
-            true => wants[i].least.min((height / 2).max(4)),
-            false => wants[i].least,
+        let least = if focused {
+            wants[i].least.min((height / 2).max(4))
+        } else {
+            wants[i].least
         };
         if least <= left || focused {
             got[i] = least.min(left);
@@ -280,9 +282,10 @@ fn interfaces(snapshot: &Snapshot, how: &How) -> Option<(Look, String)> {
     let rate = |sum: f64| if over_s > 0.0 { sum / over_s } else { 0.0 };
     let bits = |bytes: f64| bits_per_s((rate(bytes) * 8.0) as u64);
     let says = snapshot.links.iter().take(LINKS).map(|((netns, name), l)| {
-        let lost = match l.lost > 0.0 {
-            true => format!(" LOST {}/s", per_s(rate(l.lost))),
-            false => String::new(),
+        let lost = if l.lost > 0.0 {
+            format!(" LOST {}/s", per_s(rate(l.lost)))
+        } else {
+            String::new()
         };
         format!(
             "{name}@{}{lost} rx {} {}p/s tx {} {}p/s",
@@ -294,9 +297,10 @@ fn interfaces(snapshot: &Snapshot, how: &How) -> Option<(Look, String)> {
         )
     });
     let says: Vec<String> = says.collect();
-    let look = match snapshot.links.iter().any(|(_, l)| l.lost > 0.0) {
-        true => Look::Warning,
-        false => Look::Plain,
+    let look = if snapshot.links.iter().any(|(_, l)| l.lost > 0.0) {
+        Look::Warning
+    } else {
+        Look::Plain
     };
     (!says.is_empty()).then(|| (look, says.join("  ")))
 }
@@ -455,9 +459,10 @@ fn foot(picture: &Picture, state: &State, width: u16, paint: Paint) -> Line<'sta
             )
         }
         (None, None) => {
-            let filter = match state.filter.is_empty() {
-                true => String::new(),
-                false => format!("only {:?} (Esc: all)  ", escape(&state.filter)),
+            let filter = if state.filter.is_empty() {
+                String::new()
+            } else {
+                format!("only {:?} (Esc: all)  ", escape(&state.filter))
             };
             format!("{filter}1-7 Tab pane  ↑↓ line  Enter more  y copy fix  ? all keys  q end")
         }

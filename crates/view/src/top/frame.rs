@@ -155,15 +155,18 @@ impl Sampled {
             SocketOrder::Rtt => [rtt, 0, 0, 0],
             SocketOrder::Retrans => [self.retrans().into(), count(s.total_retrans), 0, 0],
             // Who has nothing to send is not slow.
-            SocketOrder::Slow => match count(s.send_queue) > 0 {
-                true => [
-                    u64::MAX - self.bits_per_s().unwrap_or(u64::MAX - 1),
-                    0,
-                    0,
-                    0,
-                ],
-                false => [0; 4],
-            },
+            SocketOrder::Slow => {
+                if count(s.send_queue) > 0 {
+                    [
+                        u64::MAX - self.bits_per_s().unwrap_or(u64::MAX - 1),
+                        0,
+                        0,
+                        0,
+                    ]
+                } else {
+                    [0; 4]
+                }
+            }
             SocketOrder::Queue => [queued, 0, 0, 0],
         }
     }
@@ -187,9 +190,10 @@ impl Frame {
     }
 
     pub(super) fn listener(&mut self, sample: Listening) {
-        match self.listeners.len() < MAX_LISTENERS {
-            true => self.listeners.push(sample),
-            false => self.left_out += 1,
+        if self.listeners.len() < MAX_LISTENERS {
+            self.listeners.push(sample)
+        } else {
+            self.left_out += 1
         }
     }
 

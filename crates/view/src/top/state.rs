@@ -282,9 +282,10 @@ impl State {
             && before == (self.open.clone(), self.cursor_ns, self.focus, self.order)
             && typed == (self.typing.clone(), self.filter.clone())
             && self.selected.iter().map(|s| s.at).eq(selected);
-        match same {
-            true => Effect::Nothing,
-            false => Effect::Redraw,
+        if same {
+            Effect::Nothing
+        } else {
+            Effect::Redraw
         }
     }
 

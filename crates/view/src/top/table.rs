@@ -154,12 +154,11 @@ fn folded(label: &str, look: Look, text: &str, width: usize, most: usize) -> Vec
 pub(super) fn pad(text: &str, width: usize, left: bool) -> String {
     let mut text = cut(text, width);
     let blanks = " ".repeat(width.saturating_sub(text.width()));
-    match left {
-        true => {
-            text.push_str(&blanks);
-            text
-        }
-        false => blanks + &text,
+    if left {
+        text.push_str(&blanks);
+        text
+    } else {
+        blanks + &text
     }
 }
 
@@ -189,9 +188,12 @@ pub(super) fn curve(values: &[f64], width: usize) -> String {
     const EIGHTHS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let shown = &values[values.len().saturating_sub(width)..];
     let most = shown.iter().copied().fold(0.0, f64::max);
-    let eighth = |v: &f64| match *v > 0.0 && most > 0.0 {
-        true => EIGHTHS[((v / most * 8.0).ceil() as usize).clamp(1, 8) - 1],
-        false => ' ',
+    let eighth = |v: &f64| {
+        if *v > 0.0 && most > 0.0 {
+            EIGHTHS[((v / most * 8.0).ceil() as usize).clamp(1, 8) - 1]
+        } else {
+            ' '
+        }
     };
     let curve: String = shown.iter().map(eighth).collect();
     pad(&curve, width.min(curve.width().max(width)), false)

@@ -239,10 +239,7 @@ impl Timeline {
         // time leaps no farther than what is kept.
         let most = self.most as u64;
         let end = self.first + self.frames.len() as u64;
-        let number = number.min(match self.live {
-            true => end + most - 1,
-            false => most - 1,
-        });
+        let number = number.min(if self.live { end + most - 1 } else { most - 1 });
         while number >= self.first + self.frames.len() as u64 {
             if self.frames.len() >= self.most {
                 self.frames.pop_front();

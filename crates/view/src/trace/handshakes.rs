@@ -76,9 +76,10 @@ impl View for Handshakes {
                 ending: opened.ending,
             },
         };
-        match line.passes(&screen.how.filter) {
-            true => screen.show(&line),
-            false => Ok(()),
+        if line.passes(&screen.how.filter) {
+            screen.show(&line)
+        } else {
+            Ok(())
         }
     }
 }

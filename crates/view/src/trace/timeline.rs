@@ -90,9 +90,10 @@ impl View for Timeline {
         let Some(moment) = moment else {
             return Ok(());
         };
-        match self.passes(&moment, &screen.how.filter) {
-            true => screen.show(&moment),
-            false => Ok(()),
+        if self.passes(&moment, &screen.how.filter) {
+            screen.show(&moment)
+        } else {
+            Ok(())
         }
     }
 }
@@ -179,9 +180,10 @@ fn says(e: &Event) -> String {
 
 fn packet(p: &Packet) -> Moment {
     let (source, to) = ((p.src_addr, p.src_port), (p.dst_addr, p.dst_port));
-    let (local, remote, way) = match p.outgoing {
-        true => (source, to, "->"),
-        false => (to, source, "<-"),
+    let (local, remote, way) = if p.outgoing {
+        (source, to, "->")
+    } else {
+        (to, source, "<-")
     };
     let mut says = format!("{} seq {}", flags(Some(p.flags)), p.seq);
     if p.flags & ACK != 0 {
@@ -208,9 +210,10 @@ fn offered(p: &Packet) -> String {
     all.extend(p.tsval.map(|_| "ts".to_string()));
     all.extend(p.sack_permitted.then(|| "sack".to_string()));
     all.extend(p.window_scale.map(|shift| format!("wscale:{shift}")));
-    match all.is_empty() {
-        true => "no options".into(),
-        false => all.join(" "),
+    if all.is_empty() {
+        "no options".into()
+    } else {
+        all.join(" ")
     }
 }
 

@@ -97,9 +97,10 @@ impl View for TimeWait {
                     owner: accepted.unwrap_or_default(),
                     more: met,
                 };
-                match line.passes(&screen.how.filter) {
-                    true => screen.show(&line),
-                    false => Ok(()),
+                if line.passes(&screen.how.filter) {
+                    screen.show(&line)
+                } else {
+                    Ok(())
                 }
             }
             Row::Socket(s) if s.state == TcpState::TimeWait => {

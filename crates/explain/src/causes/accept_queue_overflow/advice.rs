@@ -41,9 +41,10 @@ impl Overflow<'_> {
 
     pub(super) fn advice(&self, scope: &Scope) -> Vec<Advice> {
         let mut advice = self.backlog_advice(scope);
-        let at = match self.sustained(scope) {
-            true => 0,
-            false => advice.len(),
+        let at = if self.sustained(scope) {
+            0
+        } else {
+            advice.len()
         };
         advice.insert(at, self.faster_advice(scope));
         advice
@@ -55,9 +56,10 @@ impl Overflow<'_> {
             .listener
             .fullest()
             .map_or(0, |s| s.longest_accept_queue.0);
-        let burst = match self.sustained(scope) {
-            true => 0,
-            false => most_within(&mut self.times.began.clone(), BURST_NS),
+        let burst = if self.sustained(scope) {
+            0
+        } else {
+            most_within(&mut self.times.began.clone(), BURST_NS)
         };
         roomy_backlog(self.here, burst.max(peak.into()))
     }

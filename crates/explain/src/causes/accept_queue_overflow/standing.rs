@@ -76,9 +76,10 @@ impl Standing {
             let spent = account::of_end(story, conn);
             lost.add(conn, State::Unaccepted, spent.of(State::Unaccepted));
         }
-        match self.ids.is_empty() {
-            true => Lost::elsewhere(self.waiting.saturating_mul(self.for_ns)),
-            false => lost,
+        if self.ids.is_empty() {
+            Lost::elsewhere(self.waiting.saturating_mul(self.for_ns))
+        } else {
+            lost
         }
     }
 

@@ -250,9 +250,10 @@ fn neighbours(rejected: &Rejected) -> Vec<Advice> {
         return Vec::new();
     }
     let (story, netns) = (rejected.place.story, rejected.netns());
-    let structure = match rejected.failed.iter().all(|c| c.family == 4) {
-        true => "neighbours",
-        false => "neighbours6",
+    let structure = if rejected.failed.iter().all(|c| c.family == 4) {
+        "neighbours"
+    } else {
+        "neighbours6"
     };
     // The sum of all namespaces has the limit.
     let table = story.structures.get(0, structure).map(|s| s.fullest);

@@ -52,9 +52,10 @@ fn firewall(site: &Site) -> Option<Step> {
             places.push(location.to_string());
         }
     }
-    let by = match places.is_empty() {
-        true => String::new(),
-        false => format!(" in {}", list(&places)),
+    let by = if places.is_empty() {
+        String::new()
+    } else {
+        format!(" in {}", list(&places))
     };
     let rows = site.rejected.iter().map(|r| r.row()).take(SHOWN_ROWS);
     let rejected = Quantity::count(site.rejected.len() as u64).rows(rows);

@@ -69,33 +69,34 @@ impl Walk<'_> {
     fn ehash_advice(&self, netns: &Netns) -> Vec<Advice> {
         let buckets = self.new_buckets();
         let memory = bytes(buckets * BUCKET_BYTES);
-        let larger = match self.is_own() {
-            true => Advice::to(format!(
-                "Set {TCP_CHILD_EHASH_ENTRIES}={buckets} where the namespace is made, and make it \
-                 anew."
-            ))
-            .by(Some(format!(
-                "sysctl -w {TCP_CHILD_EHASH_ENTRIES}={buckets}"
-            )))
-            .undo(Some(format!(
-                "sysctl -w {TCP_CHILD_EHASH_ENTRIES}=0, and make the namespace anew"
-            )))
-            .at(format!(
-                "the namespace from which {} is made, before it is made; 0 there shares the host's \
-                 table",
-                namespace(netns)
-            ))
-            .risk(format!(
-                "The namespace's connections end with it. The table takes {memory}; {} is half of it \
-                 unless set.",
-                sysctl::TCP_MAX_TW_BUCKETS
-            )),
-            false => Advice::to(format!("Boot with thash_entries={buckets}."))
+        let larger = if self.is_own() {
+            Advice::to(format!(
+            "Set {TCP_CHILD_EHASH_ENTRIES}={buckets} where the namespace is made, and make it \
+             anew."
+        ))
+        .by(Some(format!(
+            "sysctl -w {TCP_CHILD_EHASH_ENTRIES}={buckets}"
+        )))
+        .undo(Some(format!(
+            "sysctl -w {TCP_CHILD_EHASH_ENTRIES}=0, and make the namespace anew"
+        )))
+        .at(format!(
+            "the namespace from which {} is made, before it is made; 0 there shares the host's \
+             table",
+            namespace(netns)
+        ))
+        .risk(format!(
+            "The namespace's connections end with it. The table takes {memory}; {} is half of it \
+             unless set.",
+            sysctl::TCP_MAX_TW_BUCKETS
+        ))
+        } else {
+            Advice::to(format!("Boot with thash_entries={buckets}."))
                 .by(Some("sysctl net.ipv4.tcp_ehash_entries".into()))
                 .at("the kernel's command line; the command shows the present size")
                 .risk(format!(
                     "A reboot. The table takes {memory} and changes size at boot only."
-                )),
+                ))
         };
         let larger = larger
             .effect(self.shorter_with(buckets))

@@ -82,13 +82,14 @@ impl<'a> Walk<'a> {
         let within = self.kind.walked.name();
         let first = shares.first().copied().unwrap_or(self.share);
         let most = shares.iter().copied().fold(first, f64::max);
-        let trend = match most > 1.5 * first {
-            true => format!(
+        let trend = if most > 1.5 * first {
+            format!(
                 ", and grows: from {} to {} of the time in {within}",
                 percent(first),
                 percent(most)
-            ),
-            false => String::new(),
+            )
+        } else {
+            String::new()
         };
         let function = self.function;
         say!(
@@ -186,12 +187,13 @@ impl<'a> Walk<'a> {
     /// Who set the size.
     fn limit_step(&self) -> Option<Step> {
         let value = self.story.settings.get(self.netns, TCP_EHASH_ENTRIES)?;
-        let made = match self.is_own() {
-            true => format!(
+        let made = if self.is_own() {
+            format!(
                 "the namespace has a table of its own, as large as {TCP_CHILD_EHASH_ENTRIES} said \
-                 where it was made"
-            ),
-            false => "the host's table, made at boot (thash_entries)".into(),
+             where it was made"
+            )
+        } else {
+            "the host's table, made at boot (thash_entries)".into()
         };
         (self.kind.structure == "ehash").then(|| {
             say!(

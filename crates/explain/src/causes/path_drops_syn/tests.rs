@@ -224,9 +224,10 @@ fn impatient(n: u16, every: u16, patience_ms: f64) -> Fixture {
     for i in 0..n {
         let at_ms = 100.0 + f64::from(i) * 120.0;
         let lost = i % every == 0;
-        let (fate, took) = match lost {
-            true => (Fate::Unanswered, patience_ms),
-            false => (Fate::Established, 1_000.0),
+        let (fate, took) = if lost {
+            (Fate::Unanswered, patience_ms)
+        } else {
+            (Fate::Established, 1_000.0)
         };
         f.dial(Dial {
             server: None,

@@ -191,9 +191,10 @@ impl Asker<'_> {
         let (at, calls) = (self.at, &self.attempts.calls);
         let rate = self.per_second();
         let often = rate.map_or(String::new(), |r| format!(", {} per second", figure(r)));
-        let which = match at.addr.ip().is_unspecified() {
-            true => "",
-            false => " at that address",
+        let which = if at.addr.ip().is_unspecified() {
+            ""
+        } else {
+            " at that address"
         };
         let seconds = self.cpu_seconds();
         [

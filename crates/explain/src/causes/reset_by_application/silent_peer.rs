@@ -98,9 +98,10 @@ pub(super) fn judge(peer: &SilentPeer) -> Finding {
             Impact::of(peer.count(), peer.of, "connections", says),
             Lost::outages(story, peer.all.iter().map(|(_, c, _)| *c)),
         );
-    let case = match told {
-        true => case.because("the kernel says that keep-alives were left without an answer"),
-        false => case.at_most(Level::Medium, "told by the stack that sent the resets"),
+    let case = if told {
+        case.because("the kernel says that keep-alives were left without an answer")
+    } else {
+        case.at_most(Level::Medium, "told by the stack that sent the resets")
     };
     case.steps(peer.steps())
         .checks(peer.timed_out())

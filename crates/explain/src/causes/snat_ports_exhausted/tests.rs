@@ -34,9 +34,10 @@ pub(crate) fn translated(connects: u32, loses: impl Fn(u32) -> bool, through: bo
         f.dial(Dial {
             retries: 1,
             took_ms: 1_001.0,
-            fate: match through {
-                true => synth::Fate::Established,
-                false => synth::Fate::Unanswered,
+            fate: if through {
+                synth::Fate::Established
+            } else {
+                synth::Fate::Unanswered
             },
             ..dial
         });

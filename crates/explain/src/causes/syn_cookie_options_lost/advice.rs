@@ -13,9 +13,10 @@ pub(super) fn advice(cookies: &Cookies, scope: &Scope) -> Vec<Advice> {
          reconnect.",
         cookies.throughput.gain()
     );
-    let mut advice = match cookies.always() {
-        true => vec![only_when_full(&scope.netns, &gain)],
-        false => room(cookies, scope, &gain),
+    let mut advice = if cookies.always() {
+        vec![only_when_full(&scope.netns, &gain)]
+    } else {
+        room(cookies, scope, &gain)
     };
     advice.extend(timestamps(cookies));
     advice

@@ -98,9 +98,10 @@ fn queue(cookies: &Cookies, application: &str) -> Step {
             plural(n, "connection")
         ),
     };
-    let warned = match listener.warned() {
-        true => " The kernel has logged \"Possible SYN flooding\" for it.",
-        false => "",
+    let warned = if listener.warned() {
+        " The kernel has logged \"Possible SYN flooding\" for it."
+    } else {
+        ""
     };
     let sampled = listener.most_half_open();
     let always = cookies

@@ -14,12 +14,11 @@ pub(super) fn advice(overflow: &Overflow, scope: &Scope) -> Vec<Advice> {
     let cookies = set(
         sysctl::TCP_SYNCOOKIES,
         1,
-        match timestamps_off {
-            true => {
-                "With timestamps off, connections made from a cookie lose SACK and window scaling: \
-                 turn them on as well."
-            }
-            false => "None to speak of: with timestamps on, cookies keep SACK and window scaling.",
+        if timestamps_off {
+            "With timestamps off, connections made from a cookie lose SACK and window scaling: \
+             turn them on as well."
+        } else {
+            "None to speak of: with timestamps on, cookies keep SACK and window scaling."
         },
         format!(
             "The {} would have been answered; none waits for a second SYN.",
@@ -33,11 +32,10 @@ pub(super) fn advice(overflow: &Overflow, scope: &Scope) -> Vec<Advice> {
         )
     });
     let backlog = overflow.new_backlog();
-    let effect = match overflow.is_unanswered() {
-        true => {
-            "Little: requests that nobody completes fill any queue; cookies do not need it.".into()
-        }
-        false => format!("{} connections in SYN_RECV fit.", count(backlog.into())),
+    let effect = if overflow.is_unanswered() {
+        "Little: requests that nobody completes fill any queue; cookies do not need it.".into()
+    } else {
+        format!("{} connections in SYN_RECV fit.", count(backlog.into()))
     };
     let risk = "Restarting breaks present connections.";
     let roomy = raise_backlog(overflow.here, scope, backlog, risk, effect);

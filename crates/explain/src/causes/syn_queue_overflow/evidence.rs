@@ -92,9 +92,10 @@ fn cookies(overflow: &Overflow) -> Step {
 /// Clients that were sent their SYN-ACK more than once.
 fn retransmitted(repeated: &Repeated) -> Step {
     let addresses = repeated.clients.len();
-    let least = match addresses >= KEPT_REMOTES {
-        true => "at least ",
-        false => "",
+    let least = if addresses >= KEPT_REMOTES {
+        "at least "
+    } else {
+        ""
     };
     let several = match addresses {
         1 => "1 address".into(),

@@ -174,9 +174,10 @@ impl Collision<'_> {
             return None;
         }
         let value = format!("{low} {high}");
-        let (window, with) = match self.without_timestamps().is_empty() || self.paws() {
-            true => (self.window_ns(), ""),
-            false => (TIMESTAMP_NS, "With timestamps on, at "),
+        let (window, with) = if self.without_timestamps().is_empty() || self.paws() {
+            (self.window_ns(), "")
+        } else {
+            (TIMESTAMP_NS, "With timestamps on, at ")
         };
         let at = if with.is_empty() { "At " } else { with };
         let left = self.odds(window, wide).map_or(String::new(), |odds| {

@@ -325,9 +325,10 @@ pub(super) fn at_once<'c>(
     let mut steps: Vec<(u64, i64)> = Vec::new();
     let mut sum = 0.0;
     for conn in conns {
-        let until = match conn.syn_retries > 0 {
-            true => conn.established_ns.or(conn.ended_ns),
-            false => conn.ended_ns,
+        let until = if conn.syn_retries > 0 {
+            conn.established_ns.or(conn.ended_ns)
+        } else {
+            conn.ended_ns
         };
         let (start, end) = (
             conn.start_ns.max(from),

@@ -279,9 +279,10 @@ impl Collision<'_> {
         let waits = &self.story.waits;
         let ended = waits.all.iter().filter_map(|w| {
             let cause = w.cause.as_ref().filter(|c| c.attempt > 0)?;
-            let client = match cause.to == self.at {
-                true => cause.from,
-                false => cause.to,
+            let client = if cause.to == self.at {
+                cause.from
+            } else {
+                cause.to
             };
             let other = if client == cause.to {
                 cause.from
@@ -521,9 +522,10 @@ pub(super) fn ceiling(case: &Collision) -> Option<Check> {
     let blocked = case.hit().filter(|c| c.syn_retries > 0);
     let (clients, _) = at_once(case.story, blocked, (0, case.story.end_ns));
     let expected = clients as f64 / (timeout as f64 / 1e9);
-    let reached = match measured >= expected * AT_CEILING {
-        true => "it is reached",
-        false => "not reached: clients also do other things than wait",
+    let reached = if measured >= expected * AT_CEILING {
+        "it is reached"
+    } else {
+        "not reached: clients also do other things than wait"
     };
     Some(Check {
         formula: format!(
@@ -571,9 +573,10 @@ pub(super) fn little(case: &Collision) -> Option<Check> {
         return None;
     }
     let held = story.refusals.held(netns, story.end_ns, !case.keeps())?;
-    let older = match story.end_ns.saturating_sub(first.time_ns) < TIME_WAIT_NS {
-        true => first.entries,
-        false => 0,
+    let older = if story.end_ns.saturating_sub(first.time_ns) < TIME_WAIT_NS {
+        first.entries
+    } else {
+        0
     };
     Some(same_count(
         "ends that closed first within the last 60 s, each port once = TIME_WAIT sockets at the end",

@@ -161,20 +161,17 @@ impl Illumos {
                 // Its reset ends the TIME_WAIT.
                 time_waits.remove(&conn.local);
             }
-            match shares {
-                true => {
-                    connecting.insert(conn.local, client);
-                }
-                false => {
-                    time_waits.insert(
-                        conn.local,
-                        Left {
-                            client,
-                            server: 0,
-                            start_ns: conn.start_ns,
-                        },
-                    );
-                }
+            if shares {
+                connecting.insert(conn.local, client);
+            } else {
+                time_waits.insert(
+                    conn.local,
+                    Left {
+                        client,
+                        server: 0,
+                        start_ns: conn.start_ns,
+                    },
+                );
             }
         }
         Some(same_count(
@@ -242,21 +239,22 @@ impl Illumos {
 
     pub(super) fn fix(&self, case: &Collision) -> String {
         let at = case.at;
-        match case.at.is_loopback() {
-            true => fitting([
-                format!(
-                    "Keep connections to {at} open (keep-alive), or use a kernel whose loopback leaves no TIME_WAIT."
-                ),
-                "Keep connections open (keep-alive), or use a kernel whose loopback leaves no TIME_WAIT."
-                    .into(),
-            ]),
-            false => fitting([
+        if case.at.is_loopback() {
+            fitting([
+            format!(
+                "Keep connections to {at} open (keep-alive), or use a kernel whose loopback leaves no TIME_WAIT."
+            ),
+            "Keep connections open (keep-alive), or use a kernel whose loopback leaves no TIME_WAIT."
+                .into(),
+        ])
+        } else {
+            fitting([
                 format!(
                     "Keep connections open (keep-alive), or set {INCREMENT}={} and {INTERVAL}={}.",
                     TUNED.0, TUNED.1
                 ),
                 "Keep connections open (keep-alive, a pool).".into(),
-            ]),
+            ])
         }
     }
 

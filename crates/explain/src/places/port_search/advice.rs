@@ -132,12 +132,13 @@ impl Destination<'_> {
             "Each pair of addresses has all ports to itself: {} in use per pair.",
             percent(after)
         ));
-        match with_change {
-            true => spread.change(Change::MoreAddresses {
+        if with_change {
+            spread.change(Change::MoreAddresses {
                 to: self.to.to_string(),
                 value,
-            }),
-            false => spread,
+            })
+        } else {
+            spread
         }
     }
 

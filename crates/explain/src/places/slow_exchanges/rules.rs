@@ -243,9 +243,10 @@ impl SlowService<'_> {
         each.sort_unstable();
         let median = each.get(each.len() / 2).copied().unwrap_or(0);
         let typical = median <= self.usual_ns.unwrap_or(0).saturating_mul(TYPICAL);
-        let stand_for = match typical && thought > 0 {
-            true => (all.think_ns as f64 / thought as f64).max(1.0),
-            false => 1.0,
+        let stand_for = if typical && thought > 0 {
+            (all.think_ns as f64 / thought as f64).max(1.0)
+        } else {
+            1.0
         };
         let waited = kept.into_values();
         let waited = waited.map(|(keeper, ns)| (keeper, (ns as f64 * stand_for) as u64));

@@ -160,9 +160,10 @@ impl Conn {
 
     /// How long its endless transfer ran; none without one.
     pub(super) fn streaming(&self) -> Duration {
-        match self.is_endless() {
-            true => self.began.elapsed(),
-            false => Duration::ZERO,
+        if self.is_endless() {
+            self.began.elapsed()
+        } else {
+            Duration::ZERO
         }
     }
 

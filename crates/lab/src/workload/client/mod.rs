@@ -145,9 +145,12 @@ impl Client<'_> {
             // From the time it was due, not from now: a late client catches up.
             self.open_at += Duration::from_secs_f64(1.0 / rate);
         }
-        let made = made.and_then(|fd| match self.args.linger_zero {
-            true => reset_on_close(&fd).map(|()| fd),
-            false => Ok(fd),
+        let made = made.and_then(|fd| {
+            if self.args.linger_zero {
+                reset_on_close(&fd).map(|()| fd)
+            } else {
+                Ok(fd)
+            }
         });
         let added = made.and_then(|fd| self.poller.add(&fd, Interest::Write).map(|()| fd));
         match added {

@@ -243,8 +243,5 @@ pub(super) fn controls(bench: &Bench) -> Result<Vec<CheckRow>, Error> {
 
 /// 0 when there is nothing to divide by.
 fn ratio(a: f64, b: f64) -> f64 {
-    match b == 0.0 {
-        true => 0.0,
-        false => a / b,
-    }
+    if b == 0.0 { 0.0 } else { a / b }
 }

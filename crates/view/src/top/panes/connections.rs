@@ -78,9 +78,10 @@ pub(super) fn content(snapshot: &Snapshot, how: &How) -> Content {
             took(oldest)
         );
     }
-    let nothing = match snapshot.has("event") {
-        true => "Nothing happened yet.",
-        false => "No connection has opened or ended yet.",
+    let nothing = if snapshot.has("event") {
+        "Nothing happened yet."
+    } else {
+        "No connection has opened or ended yet."
     };
     Content::of(COLUMNS, lines, how, note, nothing)
 }

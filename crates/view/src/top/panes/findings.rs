@@ -39,9 +39,12 @@ pub(super) const COLUMNS: &[Shown<Found>] = &[
     goes(2, Found::SINCE),
     goes(3, Found::SURE),
     stays(Found::FINDING)
-        .looking(|l| match l.case.holds {
-            true => Look::Title,
-            false => Look::Faint,
+        .looking(|l| {
+            if l.case.holds {
+                Look::Title
+            } else {
+                Look::Faint
+            }
         })
         .folding(),
 ];

@@ -40,9 +40,12 @@ impl Listening {
 
 pub(super) const COLUMNS: &[Shown<Listening>] = &[
     stays(Listening::LOCAL),
-    goes(1, Listening::GAUGE).looking(|l| match l.is_full() {
-        true => Look::Title,
-        false => Look::Command,
+    goes(1, Listening::GAUGE).looking(|l| {
+        if l.is_full() {
+            Look::Title
+        } else {
+            Look::Command
+        }
     }),
     stays(Listening::OF).looking(|l| warning_if(l.is_full())),
     goes(2, Listening::WAITED),

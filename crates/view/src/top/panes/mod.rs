@@ -77,10 +77,7 @@ impl<L> Shown<L> {
 
 /// A look that warns, or none.
 fn warning_if(trouble: bool) -> Look {
-    match trouble {
-        true => Look::Warning,
-        false => Look::Plain,
-    }
+    if trouble { Look::Warning } else { Look::Plain }
 }
 
 impl Content {

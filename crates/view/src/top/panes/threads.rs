@@ -31,10 +31,7 @@ pub(in crate::top) const PARTS: [(char, Column<Timed>); 8] = [
 impl Timed {
     columns! {
         /// The thread's name; those of tcpwhy itself, which come last, begin with `tcpwhy:`.
-        WHO: left("PROCESS", 15, &[], Unit::Name) => |l, _| match l.own && &*l.last.comm != OWN {
-            true => format!("{OWN}:{}", &*l.last.comm).into(),
-            false => (&l.last.comm).into(),
-        };
+        WHO: left("PROCESS", 15, &[], Unit::Name) => |l, _| if l.own && &*l.last.comm != OWN { format!("{OWN}:{}", &*l.last.comm).into() } else { (&l.last.comm).into() };
         /// Its parts, a letter for each twentieth: U user, S system, L waits for a CPU, · asleep, K lock, D disk, F fault, T stopped.
         BAR: left("TIME", BAR, &[], Unit::Words) => |l, _| letters(&shares(l), BAR).into();
         /// The system call that it slept in longest.
@@ -57,10 +54,7 @@ fn unwanted(t: &Timed, state: Microstate) -> Look {
 }
 
 pub(super) const COLUMNS: &[Shown<Timed>] = &[
-    stays(Timed::WHO).looking(|t| match t.own {
-        true => Look::Faint,
-        false => Look::Plain,
-    }),
+    stays(Timed::WHO).looking(|t| if t.own { Look::Faint } else { Look::Plain }),
     goes(1, Timed::TID),
     goes(2, Timed::BAR).looking(|_| Look::Command),
     stays(Timed::USR),

@@ -41,9 +41,10 @@ impl Walker<'_> {
     fn apart(&self) -> Option<Advice> {
         let range = self.range.as_ref()?;
         let (from, to) = range.beside()?;
-        let (name, value) = match from == range.first {
-            true => (LAST, to),
-            false => (FIRST, from),
+        let (name, value) = if from == range.first {
+            (LAST, to)
+        } else {
+            (FIRST, from)
         };
         let here = self.story.ports.all();
         let here = here.filter(|((netns, ..), _)| *netns == self.netns);
