@@ -71,7 +71,7 @@ test-built:
 test-pure: test-built
 	@$(STEP) pure env $(TIMED) cargo test -q --workspace --lib --bins --tests --no-fail-fast \
 	    || { echo "make test-pure: tests failed (above)" >&2; exit 1; }
-	@$(STEP) doctests cargo test -q --doc -p recording -p analysis -p explain -p synth >/dev/null \
+	@$(STEP) doctests cargo test -q --doc --workspace >/dev/null \
 	    || { echo "make test-pure: an example of a library does not work: cargo test --doc" >&2; exit 1; }
 
 # What needs root, one test at a time, with debug assertions on. Unit tests that need it are ignored
