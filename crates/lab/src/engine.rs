@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
+use crate::figures::figures;
 use crate::judge::{Running, cause, judge, judge_account, judge_fix, judge_notes, truth_of};
 use crate::leftovers::clean_leftovers;
 use crate::look::{Bench, Seen, say};
-use crate::outcome::{Change, Fix, Outcome, Pack, Round, figures};
+use crate::outcome::{Change, Fix, Outcome, Pack, Round};
 use crate::plant::{Programs, require_root};
 use crate::scenario::Scenario;
 use crate::shield::Shield;

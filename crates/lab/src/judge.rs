@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::outcome::{Figure, Fix};
+use crate::figures::Figure;
+use crate::outcome::Fix;
 use crate::scenario::{ProgramSpec, RunsTruth, Scenario, ServerSpec, Truth};
 
 /// A server as it really ran: what a finding about it has to say.

@@ -7,6 +7,7 @@ mod corpus;
 mod engine;
 mod error;
 mod exam;
+mod figures;
 mod fix;
 mod host_time;
 mod judge;
@@ -33,10 +34,11 @@ pub use exam::{
     Score, Side, Sitting, Sittings, Situation, exam, exam_markdown, noticed, render_grade,
     render_sitting,
 };
+pub use figures::{Figure, LinkReport, Workload};
 pub use leftovers::clean_leftovers;
 pub use link::{Counters, Link, Wire};
 pub use netns::Netns;
-pub use outcome::{Change, Figure, Fix, LinkReport, Outcome, Pack, Round, Workload};
+pub use outcome::{Change, Fix, Outcome, Pack, Round};
 pub use plant::{Load, Plant, Programs};
 pub use repeat::{Repeated, RunLine, render_runs, repeat};
 pub use report::render;

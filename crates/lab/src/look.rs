@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use crate::figures::{LinkReport, Workload};
 use crate::host_time::{HostTime, tells_of_steal};
 use crate::judge::Running;
-use crate::outcome::{LinkReport, Round, Workload};
+use crate::outcome::Round;
 use crate::plant::{BUDGET, Plant, Programs, Running as Loading};
 use crate::recorder::{Diagnosis, Recorded, Recorder, Shelf, diagnose, explanation};
 use crate::scenario::Scenario;

@@ -102,7 +102,8 @@ fn number(value: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::{Change, Figure, Round};
+    use crate::figures::Figure;
+    use crate::outcome::{Change, Round};
     use crate::scenario::Scenario;
     use serde_json::json;
 

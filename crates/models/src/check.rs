@@ -5,7 +5,6 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use crate::report::{columns, number};
-use crate::{Error, MODELS, Model};
 
 /// One figure: theirs, ours, and whether that is as it should be.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -179,25 +178,6 @@ impl CheckRow {
             ..self
         }
     }
-}
-
-impl Model {
-    /// Checks it over so many seeds; `changes` (`name=value`) make the mechanism another one, which
-    /// the check then has to notice.
-    pub fn check(&self, changes: &[String], seeds: u64) -> Result<Check, Error> {
-        let rows = (self.check)(&self.parameters()?, changes, seeds)?;
-        Ok(Check {
-            model: self.name,
-            seeds,
-            passed: rows.iter().all(|r| r.passed),
-            rows,
-        })
-    }
-}
-
-/// Checks every model over so many seeds.
-pub fn check(seeds: u64) -> Result<Vec<Check>, Error> {
-    MODELS.iter().map(|model| model.check(&[], seeds)).collect()
 }
 
 /// The table, and below it what there is to say of its rows.

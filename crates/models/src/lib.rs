@@ -25,9 +25,9 @@ mod sweep;
 #[cfg(test)]
 mod testing;
 
-pub use check::{Band, Check, CheckRow, Spread, Standing, Theirs, check, render_check};
+pub use check::{Band, Check, CheckRow, Spread, Standing, Theirs, render_check};
 pub use error::Error;
-pub use model::{Model, find};
+pub use model::{Model, check, find};
 pub use parameters::{Parameter, Parameters, Preset, Values};
 pub use report::{Figure, Report, Series, render_report};
 pub use sweep::{Range, Sweep, render_sweep, sweep, with_unit};

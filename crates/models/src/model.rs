@@ -7,7 +7,7 @@ use synth::Tables;
 
 use crate::bench::{Bench, Checked};
 use crate::clock::START_NS;
-use crate::{CheckRow, Error, MODELS, Parameter, Parameters, Report, Values};
+use crate::{Check, CheckRow, Error, MODELS, Parameter, Parameters, Report, Values};
 
 /// Checks a model of these parameters, with these changes, over so many seeds.
 type CheckModel = fn(&Parameters, &[String], u64) -> Result<Vec<CheckRow>, Error>;
@@ -86,6 +86,23 @@ impl Model {
         }
         done
     }
+
+    /// Checks it over so many seeds; `changes` (`name=value`) make the mechanism another one, which
+    /// the check then has to notice.
+    pub fn check(&self, changes: &[String], seeds: u64) -> Result<Check, Error> {
+        let rows = (self.check)(&self.parameters()?, changes, seeds)?;
+        Ok(Check {
+            model: self.name,
+            seeds,
+            passed: rows.iter().all(|r| r.passed),
+            rows,
+        })
+    }
+}
+
+/// Checks every model over so many seeds.
+pub fn check(seeds: u64) -> Result<Vec<Check>, Error> {
+    MODELS.iter().map(|model| model.check(&[], seeds)).collect()
 }
 
 /// The model of a directory: its name, and what it is in one line. The directory has `Params`, a

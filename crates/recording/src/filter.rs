@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Addr, Manifest};
+use crate::Addr;
 
 /// Kinds that are given must all match; any of one kind does. Empty means everything.
 ///
@@ -153,30 +153,6 @@ impl Prefix {
     }
 }
 
-impl Manifest {
-    /// The namespaces that `words` name: by the name they had, or by inode number.
-    ///
-    /// # Errors
-    ///
-    /// A word that is neither a number nor a namespace or process of this host.
-    pub fn resolve_netns(&self, words: &[String]) -> Result<Vec<u32>, String> {
-        let one = |word: &String| {
-            let by_name = self.namespaces.iter().find(|n| n.name == *word);
-            let by_inode = || {
-                let number: u32 = word.parse().ok()?;
-                self.namespaces.iter().find(|n| n.inode == number)
-            };
-            let found = by_name.or_else(by_inode).map(|n| n.inode);
-            found.ok_or_else(|| {
-                let names = self.namespaces.iter().take(20).map(|n| &*n.name);
-                let names = names.collect::<Vec<_>>().join(", ");
-                format!("the recording has no network namespace {word:?}; it has: {names}")
-            })
-        };
-        words.iter().map(one).collect()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,16 +197,5 @@ mod tests {
         );
         assert!(filter.ports_ok(1, 80) && !filter.ports_ok(1, 2));
         assert!(Filter::default().task_ok(None, None, None));
-    }
-
-    #[test]
-    fn namespaces_are_found_by_the_name_they_had() {
-        let mut manifest = Manifest::default();
-        let (inode, name) = (4026531840, "host".to_string());
-        manifest.namespaces.push(crate::Namespace { inode, name });
-        let resolve = |w: &str| manifest.resolve_netns(&[w.to_string()]);
-        assert_eq!(resolve("host"), Ok(vec![inode]));
-        assert_eq!(resolve("4026531840"), Ok(vec![inode]));
-        assert!(resolve("17").unwrap_err().contains("it has: host"));
     }
 }

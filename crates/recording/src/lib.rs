@@ -9,6 +9,7 @@
 #![doc = include_str!("../README.md")]
 #![warn(clippy::missing_errors_doc)]
 
+mod addr;
 mod cell;
 mod chunks;
 mod clock;
@@ -29,6 +30,7 @@ mod pages;
 mod read;
 mod redact;
 mod replace;
+mod row_ref;
 mod rows;
 mod scan;
 mod scratch;
@@ -39,6 +41,7 @@ mod stacks;
 pub mod sysctl;
 mod table;
 pub mod tables;
+mod text;
 mod thrift;
 mod unpack;
 pub mod vocabulary;
@@ -46,7 +49,8 @@ mod window;
 mod word;
 mod write;
 
-pub use cell::{Addr, Text, Value};
+pub use addr::Addr;
+pub use cell::Value;
 #[doc(hidden)]
 pub use cell::{Cell, TextBuilder};
 pub use clock::{clock_is_known, monotonic_ns};
@@ -58,9 +62,10 @@ pub use filter::{Filter, Prefix};
 pub use manifest::{FORMAT, Host, Intent, Manifest, Namespace, OwnCost, Ran, Source, Verdict};
 pub use owner::Owner;
 pub use pack::{PACKED, is_recording, pack};
-pub use read::{Recording, RowRef};
+pub use read::Recording;
 pub use redact::Redactor;
 pub use replace::replace;
+pub use row_ref::RowRef;
 pub use rows::{Row, Rows};
 pub use scan::{Batch, Scan};
 pub use scratch::{ASIDE, Scratch, left_aside, sweep};
@@ -68,6 +73,7 @@ pub use stacks::{Place, Stacks};
 #[doc(hidden)]
 pub use table::Columnar;
 pub use table::{Column, Table, TableInfo, Unit};
+pub use text::Text;
 pub use unpack::is_packed;
 pub use vocabulary::{
     CallKind, EventKind, FileKind, HealthKind, RetransmitKind, Role, SourceName, TcpState, Timed,

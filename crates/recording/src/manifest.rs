@@ -212,6 +212,28 @@ impl Manifest {
         Duration::from_nanos(self.end_ns.saturating_sub(self.start_ns))
     }
 
+    /// The namespaces that `words` name: by the name they had, or by inode number.
+    ///
+    /// # Errors
+    ///
+    /// A word that is neither a number nor a namespace or process of this host.
+    pub fn resolve_netns(&self, words: &[String]) -> Result<Vec<u32>, String> {
+        let one = |word: &String| {
+            let by_name = self.namespaces.iter().find(|n| n.name == *word);
+            let by_inode = || {
+                let number: u32 = word.parse().ok()?;
+                self.namespaces.iter().find(|n| n.inode == number)
+            };
+            let found = by_name.or_else(by_inode).map(|n| n.inode);
+            found.ok_or_else(|| {
+                let names = self.namespaces.iter().take(20).map(|n| &*n.name);
+                let names = names.collect::<Vec<_>>().join(", ");
+                format!("the recording has no network namespace {word:?}; it has: {names}")
+            })
+        };
+        words.iter().map(one).collect()
+    }
+
     /// Writes `manifest.json` into `dir`, replacing an older one in one step.
     ///
     /// # Errors
@@ -378,5 +400,21 @@ impl<'de> Visitor<'de> for NumberVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Number, A::Error> {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(Number(None))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespaces_are_found_by_the_name_they_had() {
+        let mut manifest = Manifest::default();
+        let (inode, name) = (4026531840, "host".to_string());
+        manifest.namespaces.push(Namespace { inode, name });
+        let resolve = |w: &str| manifest.resolve_netns(&[w.to_string()]);
+        assert_eq!(resolve("host"), Ok(vec![inode]));
+        assert_eq!(resolve("4026531840"), Ok(vec![inode]));
+        assert!(resolve("17").unwrap_err().contains("it has: host"));
     }
 }

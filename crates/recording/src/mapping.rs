@@ -8,7 +8,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, BinaryArray, DictionaryArray, RecordBatch, StringArray};
 
-use crate::cell::Addr;
+use crate::Addr;
 use crate::table::{Column, TableInfo, Unit};
 use crate::{Redactor, scrub};
 

@@ -11,7 +11,7 @@ use std::sync::{PoisonError, RwLock};
 use siphasher::sip::SipHasher24;
 use siphasher::sip128::{Hasher128, SipHasher24 as SipHasher128};
 
-use crate::cell::Addr;
+use crate::Addr;
 use crate::table::Unit;
 use crate::{Filter, Manifest, Namespace, Prefix, Verdict};
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::LazyLock;
 
-use crate::cell::Text;
+use crate::Text;
 use crate::limits;
 use crate::word::{VocabularyInfo, Word, vocabulary};
 

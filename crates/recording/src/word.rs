@@ -1,6 +1,6 @@
 //! What a vocabulary is, and the macro that declares one: the words that columns hold and code knows.
 
-use crate::cell::Text;
+use crate::text::Text;
 
 /// A text of a column, as code knows it: a word of a [`vocabulary!`], or any [`Text`].
 pub trait Word: Clone + Send + From<Text> + 'static {

@@ -30,5 +30,5 @@ pub use machine::OnCpu;
 pub use request_mix::RequestMix;
 pub use reset::Broken;
 pub use stacks::{StackIds, kernel};
-pub use tables::{Row, Sink, Tables};
+pub use tables::{Collected, Row, Sink, Tables};
 pub use task::Task;

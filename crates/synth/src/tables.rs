@@ -7,8 +7,6 @@ use recording::{
     Error, Host, Manifest, Namespace, Source, SourceName, Table, TableWriter, Verdict, Writer,
 };
 
-use crate::Fixture;
-
 /// Where rows go; their order is that of each table for itself.
 pub trait Sink {
     /// Adds a row.
@@ -27,51 +25,13 @@ pub trait Row: Table + Clone {
     #[doc(hidden)]
     fn lane(lanes: &mut Lanes) -> &mut Lane<Self>;
     #[doc(hidden)]
-    fn collected(fixture: &mut Fixture) -> &mut Vec<Self>;
+    fn collected(rows: &mut Collected) -> &mut Vec<Self>;
 }
 
 /// The writer of a table that has rows; boxed, as each holds the builders of all its columns.
 type Lane<T> = Option<Box<TableWriter<T>>>;
 
-/// Declares something of every table.
 macro_rules! each_table {
-    ($declare:ident) => {
-        $declare! {
-            events: Event,
-            packets: Packet,
-            calls: Call,
-            sockets: Socket,
-            listeners: Listener,
-            holders: Holder,
-            port_uses: PortUse,
-            requests: Request,
-            request_times: RequestTime,
-            exchanges: Exchange,
-            gaps: Gap,
-            heartbeats: Heartbeat,
-            processes: Process,
-            cgroups: Cgroup,
-            threads: Thread,
-            sleeps: ThreadSleep,
-            epolls: Epoll,
-            waits: Wait,
-            samples: Sample,
-            stacks: Stack,
-            frames: Frame,
-            cpus: Cpu,
-            interrupts: Interrupt,
-            resources: Resource,
-            table_sizes: TableSize,
-            counters: Counter,
-            settings: Setting,
-            interface_addresses: InterfaceAddress,
-            health: Health,
-        }
-    };
-}
-pub(crate) use each_table;
-
-macro_rules! lanes {
     ($($field:ident: $row:ident,)+) => {
         /// The writers of the tables that have rows.
         #[doc(hidden)]
@@ -89,13 +49,60 @@ macro_rules! lanes {
             fn lane(lanes: &mut Lanes) -> &mut Lane<$row> {
                 &mut lanes.$field
             }
-            fn collected(fixture: &mut Fixture) -> &mut Vec<$row> {
-                &mut fixture.$field
+            fn collected(rows: &mut Collected) -> &mut Vec<$row> {
+                &mut rows.$field
             }
         })+
+
+        /// Rows of every table, which may be changed before they are written.
+        #[derive(Clone, Debug, Default)]
+        pub struct Collected {
+            $(#[doc = concat!("[`", stringify!($row), "`]s.")] pub $field: Vec<$row>,)+
+        }
+
+        impl Collected {
+            /// As the recorder writes them: each table in order of time.
+            pub(crate) fn write(&self, tables: &mut Tables) {
+                $(
+                    let mut rows = self.$field.clone();
+                    rows.sort_by_key(|row| row.time_ns);
+                    tables.extend(rows);
+                )+
+            }
+        }
     };
 }
-each_table!(lanes);
+each_table! {
+    events: Event,
+    packets: Packet,
+    calls: Call,
+    sockets: Socket,
+    listeners: Listener,
+    holders: Holder,
+    port_uses: PortUse,
+    requests: Request,
+    request_times: RequestTime,
+    exchanges: Exchange,
+    gaps: Gap,
+    heartbeats: Heartbeat,
+    processes: Process,
+    cgroups: Cgroup,
+    threads: Thread,
+    sleeps: ThreadSleep,
+    epolls: Epoll,
+    waits: Wait,
+    samples: Sample,
+    stacks: Stack,
+    frames: Frame,
+    cpus: Cpu,
+    interrupts: Interrupt,
+    resources: Resource,
+    table_sizes: TableSize,
+    counters: Counter,
+    settings: Setting,
+    interface_addresses: InterfaceAddress,
+    health: Health,
+}
 
 /// A recording being written, row by row: a table comes into being with its first row. What fails is
 /// kept and told by [`sealed`](Tables::sealed), so that a producer's code is about what it produces.

@@ -141,8 +141,8 @@ fn next_to_nothing_lost_changes_no_headline() {
 #[test]
 fn two_findings_are_both_announced_at_the_top() {
     let mut f = cases::accept_queue();
-    let refused = cases::refused();
-    f.events.extend(refused.events.into_iter().map(|mut e| {
+    let mut refused = cases::refused();
+    f.events.extend(refused.events.drain(..).map(|mut e| {
         e.sock = e.sock.map(|s| s + (1 << 40));
         e
     }));

@@ -21,11 +21,12 @@ fn looks_up(syscall: &str, waited_ns: u64) -> Fixture {
         start_ns: at_s(2),
         end_ns: Some(at_s(12)),
     });
+    let netns = f.manifest.namespaces[0].inode;
     for end_s in [7, 12] {
         f.waits.push(Wait {
             syscall: Some(syscall.into()),
             waker: Waker::Timer,
-            ..Task::new(PID, "curl").wait(at_s(end_s), f.manifest.namespaces[0].inode, waited_ns)
+            ..Task::new(PID, "curl").wait(at_s(end_s), netns, waited_ns)
         });
     }
     f

@@ -95,8 +95,9 @@ fn equal_runs_are_equal() {
 fn day(day: u64, entries: u64) -> Run {
     let mut f = Fixture::new();
     f.manifest.start_ns += day * 86_400 * 1_000_000_000;
+    let time_ns = f.manifest.start_ns;
     f.table_sizes.push(recording::tables::TableSize {
-        time_ns: f.manifest.start_ns,
+        time_ns,
         structure: "conntrack".into(),
         entries,
         limit: Some(1_000),
@@ -127,9 +128,10 @@ fn the_tables_of_namespaces_are_summed_whatever_their_number() {
     let run = |namespaces: u64| {
         let mut f = Fixture::new();
         f.manifest.start_ns += namespaces * 86_400 * 1_000_000_000;
+        let time_ns = f.manifest.start_ns;
         for netns in 1..=namespaces as u32 {
             f.table_sizes.push(recording::tables::TableSize {
-                time_ns: f.manifest.start_ns,
+                time_ns,
                 netns,
                 structure: "neighbours".into(),
                 entries: 200,

@@ -1,6 +1,6 @@
 //! A situation as one scenario: its parts, changed as it was drawn, beside each other. Pure.
 
-use super::draw::{Part, Side, Situation};
+use super::situation::{Part, Side, Situation};
 use crate::Error;
 use crate::scenario::{Dose, LinkSpec, NodeSpec, Scenario, Sysctl};
 

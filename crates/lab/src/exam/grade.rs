@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::draw::{GRADING, Part, Side};
+use super::draw::GRADING;
 use super::sitting::{Fault, Found, Sitting};
+use super::situation::{Part, Side};
 
 /// What is asked.
 pub mod bars {

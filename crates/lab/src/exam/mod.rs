@@ -7,16 +7,18 @@ mod harm;
 mod render;
 mod sit;
 mod sitting;
+mod situation;
 
 use std::path::PathBuf;
 
 pub(crate) use build::recorded as recorded_nodes;
-pub use draw::{GRADING, Part, Side, Situation};
+pub use draw::GRADING;
 pub use grade::{Bin, Grade, Group, Row, Score};
 pub use harm::{Felt, noticed};
 pub use render::{exam_markdown, render_grade, render_sitting};
 pub(crate) use sit::situation_scenario;
 pub use sitting::{Fault, Found, Sitting, Sittings};
+pub use situation::{Part, Side, Situation};
 
 use crate::{Error, Programs, Stop, list};
 

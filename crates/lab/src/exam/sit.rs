@@ -6,10 +6,10 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::build::{Built, build};
-use super::draw::{Part, Side, Situation};
 use super::grade::wrongs;
 use super::harm::Felt;
 use super::sitting::{Fault, Found, Sitting};
+use super::situation::{Part, Side, Situation};
 use crate::engine::{Observed, observe};
 use crate::judge::{Running, cause, port_of, wrong_owner};
 use crate::scenario::{ClientSpec, Scenario};

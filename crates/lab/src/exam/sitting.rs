@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::draw::Situation;
 use super::harm::Felt;
+use super::situation::Situation;
 use crate::Error;
 
 /// The file in the directory of an exam.

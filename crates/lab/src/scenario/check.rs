@@ -2,7 +2,7 @@
 //! clear line and not a load that does nothing.
 
 use super::spec::{BinderSpec, ClientSpec, HogSpec, NodeSpec, Scenario, ServerSpec, Suite, Tbf};
-use crate::outcome;
+use crate::figures;
 
 /// Where the kernel takes local ports from by default. A server there would now and then find
 /// its port taken by somebody's connection.
@@ -269,7 +269,7 @@ impl Scenario {
         }
         for less in truth.fix.iter().flat_map(|fix| &fix.less) {
             asks(&less.client)?;
-            ensure(outcome::is_figure(&less.figure), || {
+            ensure(figures::is_figure(&less.figure), || {
                 format!("no figure of a load is called `{}`", less.figure)
             })?;
             ensure(less.by >= 1.0, || {

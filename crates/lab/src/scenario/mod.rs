@@ -2,6 +2,7 @@
 
 mod change;
 mod check;
+mod check_program;
 mod load;
 mod merge;
 mod program;

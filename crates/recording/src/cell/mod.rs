@@ -1,16 +1,15 @@
 //! The types that a column may have, and how each becomes Arrow and comes back.
 
-mod addr;
+mod addrs;
 mod bools;
 mod numbers;
-mod text;
+mod texts;
 mod value;
 
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 
-pub use addr::Addr;
-pub use text::{Text, TextBuilder};
+pub use texts::TextBuilder;
 pub use value::Value;
 
 /// A value that one column of a table holds: knows its Arrow type and both directions.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use super::Addr;
+use crate::addr::Addr;
 
 /// A value of a cell, without its unit.
 #[derive(Clone, Copy, Debug, PartialEq)]

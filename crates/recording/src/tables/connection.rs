@@ -1,8 +1,8 @@
 //! What happens to connections: events, control packets, system calls.
 
-use crate::cell::{Addr, Text};
 use crate::table::table;
 use crate::vocabulary::{CallKind, EventKind, RetransmitKind, TcpState};
+use crate::{Addr, Text};
 
 table! {
     /// One thing the kernel did to a TCP connection, in the order in which it happened. A connection that opens and ends within a segment, and had nothing retransmitted, is one row, its end, with `connect_ns` and `established_ns`: on a host that opens thousands a second that halves what recording costs.

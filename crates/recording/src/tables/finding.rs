@@ -1,6 +1,6 @@
 //! What explain said of the recording, written into it by `explain --write`: so that one query asks over many.
 
-use crate::cell::Text;
+use crate::Text;
 use crate::table::table;
 
 table! {

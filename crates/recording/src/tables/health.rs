@@ -1,6 +1,6 @@
 //! What the recorder says of itself.
 
-use crate::cell::Text;
+use crate::Text;
 use crate::table::table;
 use crate::vocabulary::{HealthKind, SourceName};
 

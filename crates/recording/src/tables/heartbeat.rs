@@ -1,8 +1,8 @@
 //! Messages that came at regular intervals: how many such flows there are, and which were late.
 
-use crate::cell::{Addr, Text};
 use crate::table::table;
 use crate::vocabulary::Transport;
+use crate::{Addr, Text};
 
 table! {
     /// A message of a flow that had come at regular intervals and then was late: two in a row are missing, beyond what the flow's own jitter explains. Flows are those that data comes with to a UDP socket or a TCP connection of this host, at most about 100 times a second: heartbeats, health checks over a connection that stays, polls. Whether it was sent late, lost, or waited on this host is not told here: what the CPU did meanwhile is in `cpu`.

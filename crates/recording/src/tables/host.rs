@@ -1,6 +1,6 @@
 //! What the host gives: CPUs, interrupts, resources, the kernel's lookup structures.
 
-use crate::cell::Text;
+use crate::Text;
 use crate::table::table;
 
 table! {

@@ -1,7 +1,7 @@
 //! What a network namespace counts and how it is set.
 
-use crate::cell::{Addr, Text};
 use crate::table::table;
+use crate::{Addr, Text};
 
 table! {
     /// A network counter of a namespace: all that are not zero in the first sample, then each that changed; `Tcp.InSegs` in every sample, so that its rows tell when samples were taken.

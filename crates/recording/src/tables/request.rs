@@ -1,8 +1,8 @@
 //! Requests and their answers: what exchanges went over connections, and what their time went with.
 
-use crate::cell::{Addr, Text};
 use crate::table::table;
 use crate::vocabulary::{Role, Timed};
+use crate::{Addr, Text};
 
 table! {
     /// The exchanges of one listener or destination that ended within a second: a request and its answer, from the movement of the connection's sequence numbers. Of a server it begins with the first byte of the request and ends with the last write of the answer; of a client it begins with the first write and ends when the last of the answer is read. The parts sum to the time of all of them. Seconds without any have no row.

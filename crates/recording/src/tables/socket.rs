@@ -1,8 +1,8 @@
 //! What sockets are: samples of connections and listeners, who holds them, the ports they use.
 
-use crate::cell::{Addr, Text};
 use crate::table::table;
 use crate::vocabulary::TcpState;
+use crate::{Addr, Text};
 
 table! {
     /// One sample of a socket that is not a listener. The first sample of a namespace holds every socket; later ones leave out connections that neither sent nor received nor have anything in flight, and TIME_WAIT, which the end of a connection in `event` tells. A model's recording holds each TIME_WAIT once, in the first sample that finds it.

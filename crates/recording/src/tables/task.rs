@@ -1,8 +1,8 @@
 //! What processes and threads do: CPU time, waits and what ended them, the CPU profile.
 
-use crate::cell::{Addr, Text};
 use crate::table::table;
 use crate::vocabulary::{FileKind, RetransmitKind, TcpState, Waker};
+use crate::{Addr, Text};
 
 table! {
     /// One sample of a process that holds a listening socket.

@@ -107,10 +107,10 @@ fn where_nothing_listens_it_is_another_cause() {
 fn an_address_that_is_translated_may_have_been_refused_elsewhere() {
     let mut recording = refused_by_another();
     // The server's kernel refused as many, at the port that the address is translated to.
-    let behind = cases::refused();
+    let mut behind = cases::refused();
     let resets = behind
         .events
-        .into_iter()
+        .drain(..)
         .filter(|e| e.kind == EventKind::ResetSent);
     recording.events.extend(resets.map(|e| Event {
         local_port: 7001,

@@ -89,9 +89,10 @@ fn a_path_that_is_full_is_not_the_windows_fault() {
     assert!(found(&recording).is_empty());
     // Others on the same path have the options, and take what these do not get.
     let [theirs, same] = ["10.79.0.3:1", "10.79.0.2:1"].map(|at| synth::place(at).0);
-    let sockets = recording.sockets.iter_mut();
+    let rows: &mut synth::Collected = &mut recording;
+    let sockets = rows.sockets.iter_mut();
     let sockets = sockets.flat_map(|s| [&mut s.local_addr, &mut s.remote_addr]);
-    let events = recording.events.iter_mut();
+    let events = rows.events.iter_mut();
     let events = events.flat_map(|e| [&mut e.local_addr, &mut e.remote_addr]);
     for addr in sockets.chain(events).filter(|addr| **addr == theirs) {
         *addr = same;

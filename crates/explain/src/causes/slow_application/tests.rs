@@ -214,9 +214,10 @@ fn silent(waiting: u64, open: &[u64]) -> Fixture {
     });
     let all = f.requests.iter().find(|r| r.role == Role::Server);
     let all = all.expect("the server was recorded").clone();
+    let start_ns = f.manifest.start_ns;
     for (second, open) in (3..).zip(open) {
         f.requests.push(Request {
-            time_ns: f.manifest.start_ns + second * 1_000_000_000,
+            time_ns: start_ns + second * 1_000_000_000,
             netns: all.netns,
             role: all.role.clone(),
             addr: all.addr,
@@ -486,28 +487,27 @@ fn proxy(behind: (u64, f64)) -> Fixture {
         ..RequestMix::default()
     });
     let at = "10.79.0.9".parse::<std::net::IpAddr>().expect("an address");
-    f.requests.extend(behind.requests.into_iter().map(|mut r| {
+    f.requests.extend(behind.requests.drain(..).map(|mut r| {
         (r.netns, r.addr, r.port) = (SERVER, at.into(), 9_000);
         r
     }));
     f.request_times
-        .extend(behind.request_times.into_iter().map(|mut r| {
+        .extend(behind.request_times.drain(..).map(|mut r| {
             (r.netns, r.addr, r.port) = (SERVER, at.into(), 9_000);
             r
         }));
-    f.exchanges
-        .extend(behind.exchanges.into_iter().map(|mut x| {
-            (x.netns, x.pid) = (SERVER, Some(812));
-            (x.local_addr, x.local_port) = (
-                "10.79.0.1"
-                    .parse::<std::net::IpAddr>()
-                    .expect("an address")
-                    .into(),
-                50_000,
-            );
-            (x.remote_addr, x.remote_port) = (at.into(), 9_000);
-            x
-        }));
+    f.exchanges.extend(behind.exchanges.drain(..).map(|mut x| {
+        (x.netns, x.pid) = (SERVER, Some(812));
+        (x.local_addr, x.local_port) = (
+            "10.79.0.1"
+                .parse::<std::net::IpAddr>()
+                .expect("an address")
+                .into(),
+            50_000,
+        );
+        (x.remote_addr, x.remote_port) = (at.into(), 9_000);
+        x
+    }));
     f
 }
 

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::socket_error;
 use rustix::net::{Shutdown, shutdown};
 
-use super::tally::Tally;
+use super::tally::{Past, Tally, Unfinished};
 use crate::workload::args::{ClientArgs, Closer, Stream};
 use crate::workload::poller::Interest;
 use crate::workload::report::errno_name;
@@ -148,22 +148,28 @@ impl Conn {
         self.began
     }
 
-    /// How long what is under way has been.
-    pub(super) fn waited(&self) -> Duration {
-        self.began.elapsed()
-    }
-
     /// Whether it carries an endless transfer.
-    pub(super) fn is_endless(&self) -> bool {
+    fn is_endless(&self) -> bool {
         self.to_send.max(self.to_receive) > ENDLESS / 2
     }
 
-    /// How long its endless transfer ran; none without one.
-    pub(super) fn streaming(&self) -> Duration {
-        if self.is_endless() {
-            self.began.elapsed()
-        } else {
-            Duration::ZERO
+    /// What it came to so far.
+    pub(super) fn past(&self) -> Past {
+        let unfinished = match self.state {
+            State::Connecting => Some(Unfinished::Connect),
+            State::Sending | State::Receiving if self.is_endless() => Some(Unfinished::Transfer),
+            State::Sending | State::Receiving => Some(Unfinished::Request),
+            State::Idle | State::Ending => None,
+        };
+        let ran = self.began.elapsed();
+        Past {
+            rate_mbit: self.rate_mbit(),
+            streaming: if self.is_endless() {
+                ran
+            } else {
+                Duration::ZERO
+            },
+            unfinished: unfinished.map(|unfinished| (unfinished, ran)),
         }
     }
 
@@ -184,7 +190,7 @@ impl Conn {
     }
 
     /// Megabits per second while it had something to do, if it moved enough to say.
-    pub(super) fn rate_mbit(&self) -> Option<f32> {
+    fn rate_mbit(&self) -> Option<f32> {
         const ENOUGH: u64 = 100_000;
         let running = match self.state {
             State::Sending | State::Receiving | State::Ending => self.began.elapsed(),
@@ -322,7 +328,7 @@ impl Conn {
             }
         }
         if closes {
-            tally.ended(self);
+            tally.ended(self.past());
             return Some(Step::Close);
         }
         if plan.opening.is_some() && !self.is_open {
@@ -338,7 +344,7 @@ impl Conn {
             self.state = State::Ending;
             return None;
         }
-        tally.ended(self);
+        tally.ended(self.past());
         Some(Step::Close)
     }
 
@@ -350,7 +356,7 @@ impl Conn {
             (_, Some(e)) => tally.request_failed(began, errno_name(e)),
             (_, None) => tally.request_failed(began, "closed by the server"),
         }
-        tally.ended(self);
+        tally.ended(self.past());
         Step::Close
     }
 }

@@ -83,7 +83,9 @@ pub(super) fn run(args: &ClientArgs, stop: &Stop) -> Result<ClientReport, Error>
         }
         client.turn(now)?;
     }
-    client.tally.give_up(client.conns.into_values());
+    for conn in client.conns.values() {
+        client.tally.give_up(conn.past());
+    }
     Ok(client.tally.report(args.common.name.clone(), client.start))
 }
 
@@ -215,7 +217,7 @@ impl Client<'_> {
         let idle = std::mem::take(&mut self.idle).into_iter();
         for fd in idle.chain(paused.into_iter().map(|(_, fd, _)| fd)) {
             if let Some(conn) = self.conns.remove(&fd) {
-                self.tally.ended(&conn);
+                self.tally.ended(conn.past());
             }
         }
         for conn in self.conns.values_mut() {
@@ -261,7 +263,7 @@ impl Client<'_> {
                 Interest::Read
             }
             Step::Idle => {
-                self.tally.ended(conn);
+                self.tally.ended(conn.past());
                 self.conns.remove(&fd);
                 return;
             }

@@ -2,9 +2,27 @@
 
 use std::time::{Duration, Instant};
 
-use super::conn::Conn;
 use crate::workload::report::{ClientReport, Connections, Requests, Spread, count, round};
 use crate::workload::waits::{Outages, Waited};
+
+/// What a connection came to.
+pub(super) struct Past {
+    /// Megabits per second while it had something to do, if it moved enough to say.
+    pub(super) rate_mbit: Option<f32>,
+    /// How long its endless transfer ran; none without one.
+    pub(super) streaming: Duration,
+    /// What it had not finished, and since when.
+    pub(super) unfinished: Option<(Unfinished, Duration)>,
+}
+
+/// What a connection is in the midst of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unfinished {
+    Connect,
+    Request,
+    /// One that ends only with the connection.
+    Transfer,
+}
 
 /// Figures under way. Times are kept one by one: a client opens a bounded number of connections.
 #[derive(Default)]
@@ -60,26 +78,28 @@ impl Tally {
     }
 
     /// A connection is over.
-    pub(super) fn ended(&mut self, conn: &Conn) {
-        self.rates.extend(conn.rate_mbit());
-        self.waited.streaming_s += conn.streaming().as_secs_f64();
+    pub(super) fn ended(&mut self, past: Past) {
+        self.rates.extend(past.rate_mbit);
+        self.waited.streaming_s += past.streaming.as_secs_f64();
     }
 
-    /// The time is over for these.
-    pub(super) fn give_up(&mut self, conns: impl Iterator<Item = Conn>) {
-        for conn in conns {
-            let waited = f64::from(ms(conn.waited()));
-            if conn.is_connecting() {
-                self.connections.unfinished += 1;
-                self.waited.connects.add(waited);
-            } else if conn.has_request() {
-                self.requests.unfinished += 1;
-                if !conn.is_endless() {
+    /// The time is over for a connection.
+    pub(super) fn give_up(&mut self, past: Past) {
+        if let Some((unfinished, waited)) = past.unfinished {
+            let waited = f64::from(ms(waited));
+            match unfinished {
+                Unfinished::Connect => {
+                    self.connections.unfinished += 1;
+                    self.waited.connects.add(waited);
+                }
+                Unfinished::Request => {
+                    self.requests.unfinished += 1;
                     self.waited.requests.add(waited);
                 }
+                Unfinished::Transfer => self.requests.unfinished += 1,
             }
-            self.ended(&conn);
         }
+        self.ended(past);
     }
 
     pub(super) fn report(mut self, name: String, start: Instant) -> ClientReport {

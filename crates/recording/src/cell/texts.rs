@@ -1,8 +1,6 @@
 //! Columns of texts, each distinct one kept once; and the dictionaries that they are kept in.
 
 use std::cell::OnceCell;
-use std::fmt;
-use std::ops::Deref;
 use std::sync::Arc;
 
 use ahash::AHashMap;
@@ -14,63 +12,8 @@ use arrow_schema::DataType;
 use super::numbers::Numbers;
 use super::{Cell, Value};
 use crate::limits;
+use crate::text::Text;
 use crate::word::Word;
-
-/// A short, often repeated text: a name, a command, a value. Cheap to clone.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Text(Arc<str>);
-
-impl Deref for Text {
-    type Target = str;
-    fn deref(&self) -> &str {
-        &self.0
-    }
-}
-impl std::borrow::Borrow<str> for Text {
-    fn borrow(&self) -> &str {
-        self
-    }
-}
-impl From<&str> for Text {
-    fn from(s: &str) -> Self {
-        Text(s.into())
-    }
-}
-impl Default for Text {
-    fn default() -> Self {
-        Text::from("")
-    }
-}
-impl From<String> for Text {
-    fn from(s: String) -> Self {
-        Text(s.into())
-    }
-}
-impl fmt::Display for Text {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str(self)
-    }
-}
-impl fmt::Debug for Text {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        fmt::Debug::fmt(&**self, f)
-    }
-}
-impl serde::Serialize for Text {
-    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(self)
-    }
-}
-impl PartialEq<str> for Text {
-    fn eq(&self, other: &str) -> bool {
-        &**self == other
-    }
-}
-impl PartialEq<&str> for Text {
-    fn eq(&self, other: &&str) -> bool {
-        &**self == *other
-    }
-}
 
 /// A text column being read: each distinct value once, and per row which one it is.
 pub struct TextReader<W> {
@@ -135,7 +78,7 @@ impl TextBuilder {
     /// Adds a text.
     #[inline]
     pub fn push(&mut self, text: &Text) {
-        let address = text.0.as_ptr() as usize;
+        let address = text.as_ptr() as usize;
         let slot = (address >> 4).wrapping_mul(0x9e37_79b9) >> 8 & (RECENT - 1);
         let key = match self.recent[slot] {
             Some((known, key)) if known == address => key,
