@@ -31,11 +31,17 @@ impl Shut {
 
     /// What a sample shows, after what those before it showed.
     pub(super) fn after(before: Option<Shut>, at: RowRef, row: &Socket) -> Option<Shut> {
-        let unsent = row.notsent_bytes.unwrap_or(0);
+        // Whoever has closed still has to send what he wrote; the FIN after it is no data.
+        let fin = match row.state {
+            TcpState::Established | TcpState::CloseWait => 0,
+            TcpState::FinWait1 | TcpState::Closing | TcpState::LastAck => 1,
+            _ => return None,
+        };
+        let unsent = row.notsent_bytes.unwrap_or(0).saturating_sub(fin);
         let closed = row
             .snd_wnd
             .is_some_and(|wnd| wnd < row.snd_mss.unwrap_or(0));
-        if !closed || unsent == 0 || row.state != TcpState::Established {
+        if !closed || unsent == 0 {
             return None;
         }
         let acked = row.bytes_acked.unwrap_or(0);
@@ -60,5 +66,37 @@ impl Shut {
             rows: [shut.rows[0], at],
             ..shut
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(second: u64, state: TcpState, unsent: u32) -> Socket {
+        Socket {
+            time_ns: second * 1_000_000_000,
+            state,
+            snd_wnd: Some(0),
+            snd_mss: Some(1_448),
+            notsent_bytes: Some(unsent),
+            bytes_acked: Some(7),
+            ..Socket::default()
+        }
+    }
+
+    #[test]
+    fn a_window_stays_closed_to_who_has_closed_himself() {
+        let at = RowRef {
+            table: "socket",
+            segment: 1,
+            row: 0,
+        };
+        let open = Shut::after(None, at, &sample(1, TcpState::Established, 1_000)).unwrap();
+        let shut = Shut::after(Some(open), at, &sample(5, TcpState::FinWait1, 1_001)).unwrap();
+        assert_eq!((shut.lasts_ns(), shut.unsent), (4_000_000_000, 1_000));
+        let fin_alone = sample(6, TcpState::FinWait1, 1);
+        assert!(Shut::after(Some(shut), at, &fin_alone).is_none());
+        assert!(Shut::after(Some(shut), at, &sample(6, TcpState::TimeWait, 1_000)).is_none());
     }
 }
