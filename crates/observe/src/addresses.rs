@@ -1,25 +1,38 @@
 //! Which interface of a namespace has which address: part of the source `settings`.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::IpAddr;
+use std::ops::ControlFlow;
 
-use nix::ifaddrs::getifaddrs;
 use recording::tables::InterfaceAddress;
 use recording::{Addr, HealthKind, SourceName, TableWriter, Text, monotonic_ns};
+use rustix::net::netdevice::index_to_name_inlined;
+use rustix::net::{AddressFamily, SocketType, socket};
 
 use crate::error::Error;
 use crate::health::HealthLog;
+use crate::netlink;
 
+/// Of one namespace: anybody may give his own as many as he likes.
+const MOST: usize = 4_096;
 /// Beyond, they are told again and again only as long as they come and go.
 const MAX_KNOWN: usize = 100_000;
+
+/// RTM_NEWADDR, RTM_GETADDR, the bytes of an `ifaddrmsg`, and the attributes that hold an address.
+const NEW_ADDRESS: u16 = 20;
+const GET_ADDRESS: u16 = 22;
+const IFADDRMSG: usize = 8;
+const ADDRESS: u16 = 1;
+const LOCAL: u16 = 2;
 
 /// The addresses told before.
 #[derive(Default)]
 pub struct Addresses {
     known: HashSet<(u32, Text, Addr)>,
-    /// That they cannot be read has been said.
+    /// That they cannot be read has been said, and that there are more.
     said: bool,
+    more: bool,
 }
 
 impl Addresses {
@@ -33,7 +46,7 @@ impl Addresses {
         if self.known.len() > MAX_KNOWN {
             self.known.clear();
         }
-        let found = match read() {
+        let (found, more) = match read(MOST) {
             Ok(found) => found,
             Err(_) if self.said => return Ok(()),
             Err(e) => {
@@ -42,8 +55,17 @@ impl Addresses {
                 return Ok(health.say(SourceName::Settings, HealthKind::Partial, 0, detail)?);
             }
         };
-        for (interface, ip) in found {
-            let (interface, addr) = (Text::from(interface.as_str()), Addr::from(ip));
+        if more && !std::mem::replace(&mut self.more, true) {
+            let detail = format!("addresses of a network namespace beyond {MOST} are not told");
+            health.say(SourceName::Settings, HealthKind::Partial, 1, detail)?;
+        }
+        let mut names: HashMap<u32, Text> = HashMap::new();
+        for (index, ip) in found {
+            // One that has gone meanwhile had no traffic to tell of.
+            let Some(interface) = name(&mut names, index) else {
+                continue;
+            };
+            let addr = Addr::from(ip);
             if self.known.insert((netns, interface.clone(), addr)) {
                 rows.push(InterfaceAddress {
                     time_ns: monotonic_ns(),
@@ -57,15 +79,64 @@ impl Addresses {
     }
 }
 
-/// Interfaces of the calling thread's namespace with their IPv4 and IPv6 addresses.
-fn read() -> io::Result<Vec<(String, IpAddr)>> {
-    let found = getifaddrs()?.filter_map(|entry| {
-        let address = entry.address?;
-        let v4 = address.as_sockaddr_in().map(|a| IpAddr::from(a.ip()));
-        let ip = v4.or_else(|| address.as_sockaddr_in6().map(|a| a.ip().into()))?;
-        Some((entry.interface_name, ip))
-    });
-    Ok(found.collect())
+/// What an interface of the calling thread's namespace is called.
+fn name(names: &mut HashMap<u32, Text>, index: u32) -> Option<Text> {
+    if let Some(known) = names.get(&index) {
+        return Some(known.clone());
+    }
+    let socket = socket(AddressFamily::INET, SocketType::DGRAM, None).ok()?;
+    let name = Text::from(index_to_name_inlined(&socket, index).ok()?.as_str());
+    names.insert(index, name.clone());
+    Some(name)
+}
+
+/// Interfaces of the calling thread's namespace with their IPv4 and IPv6 addresses, and whether there are more.
+fn read(most: usize) -> io::Result<(Vec<(u32, IpAddr)>, bool)> {
+    let (mut found, mut more) = (Vec::new(), false);
+    // An ifaddrmsg that asks for every family.
+    netlink::dump_until(
+        netlink::ROUTE,
+        GET_ADDRESS,
+        &[0; IFADDRMSG],
+        |kind, answer| {
+            if kind != NEW_ADDRESS {
+                return ControlFlow::Continue(());
+            }
+            more = found.len() == most;
+            if more {
+                return ControlFlow::Break(());
+            }
+            found.extend(address(answer));
+            ControlFlow::Continue(())
+        },
+    )?;
+    Ok((found, more))
+}
+
+/// The number of the interface, and the address: the local one where a link has two ends.
+fn address(message: &[u8]) -> Option<(u32, IpAddr)> {
+    let index = u32::from_ne_bytes(*message.get(4..)?.first_chunk()?);
+    let of = |wanted: &[u16]| {
+        let mut attributes = attributes(message.get(IFADDRMSG..)?);
+        attributes.find_map(|(kind, value)| wanted.contains(&kind).then(|| ip(value))?)
+    };
+    Some((index, of(&[LOCAL]).or_else(|| of(&[ADDRESS]))?))
+}
+
+/// Kind and value of each.
+fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let &[l0, l1, k0, k1] = rest.first_chunk()?;
+        let length = usize::from(u16::from_ne_bytes([l0, l1]));
+        let value = rest.get(4..length)?;
+        rest = rest.get((length + 3) & !3..).unwrap_or_default();
+        Some((u16::from_ne_bytes([k0, k1]), value))
+    })
+}
+
+fn ip(value: &[u8]) -> Option<IpAddr> {
+    let v4 = || Some(IpAddr::from(<[u8; 4]>::try_from(value).ok()?));
+    v4().or_else(|| Some(IpAddr::from(<[u8; 16]>::try_from(value).ok()?)))
 }
 
 #[cfg(test)]
@@ -76,8 +147,27 @@ mod tests {
 
     #[test]
     fn loopback_has_its_address() {
-        let found = read().unwrap();
-        let expected = ("lo".to_string(), IpAddr::from(Ipv4Addr::LOCALHOST));
-        assert!(found.contains(&expected), "{found:?}");
+        let (found, more) = read(MOST).unwrap();
+        let (index, _) = *found
+            .iter()
+            .find(|(_, ip)| *ip == Ipv4Addr::LOCALHOST)
+            .expect("loopback has an address");
+        assert_eq!(name(&mut HashMap::new(), index).unwrap(), "lo");
+        assert!(!more);
+    }
+
+    #[test]
+    fn no_more_are_read_than_are_told() {
+        assert!(read(0).unwrap().1);
+    }
+
+    #[test]
+    fn what_is_cut_has_no_address() {
+        let mut message = vec![2, 8, 0, 0, 1, 0, 0, 0];
+        message.extend([8, 0, 2, 0, 127, 0, 0, 1]);
+        assert_eq!(address(&message), Some((1, Ipv4Addr::LOCALHOST.into())));
+        for end in 0..message.len() {
+            assert_eq!(address(&message[..end]), None);
+        }
     }
 }

@@ -114,9 +114,14 @@ fn plain(path: OwnedFd) -> io::Result<Plain> {
 
 /// The text of a file, as much as `most` bytes; those that are not UTF-8 are replaced.
 pub fn text(file: io::Result<File>, most: usize) -> io::Result<String> {
+    Ok(String::from_utf8_lossy(&bytes(file, most)?).into_owned())
+}
+
+/// The bytes of a file, as many as `most`.
+pub fn bytes(file: io::Result<File>, most: usize) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file?.take(most as u64).read_to_end(&mut bytes)?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    Ok(bytes)
 }
 
 /// Why a file is not opened, in words.

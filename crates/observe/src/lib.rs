@@ -4,6 +4,8 @@
 //! kernel stacks taken inside a tracepoint tell the same. Changes nothing on the host.
 
 mod addresses;
+mod arguments;
+mod aside;
 mod budget;
 mod calls;
 mod census;
@@ -23,6 +25,7 @@ mod host;
 mod iter;
 mod kernel;
 mod limits;
+mod memory_limit;
 mod netlink;
 mod netns;
 mod nic;
@@ -31,6 +34,7 @@ mod options;
 mod pace;
 mod packets;
 mod part;
+mod patience;
 mod processes;
 mod procfile;
 mod profile;
@@ -54,7 +58,7 @@ mod wire;
 mod worker;
 
 pub use cgroups::resolve as resolve_cgroups;
-pub use command::ends_with_us;
+pub use command::{Identity, ends_with_us, runs_as};
 pub use doctor::{Checkup, checkup};
 pub use error::Error;
 pub use host::boot_id;

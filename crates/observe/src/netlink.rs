@@ -4,6 +4,7 @@
 //! attributes, and come with an asynchronous runtime; all we want of a message is that it is one.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use rustix::fd::OwnedFd;
@@ -42,6 +43,19 @@ pub fn dump(
     payload: &[u8],
     mut each: impl FnMut(u16, &[u8]),
 ) -> io::Result<()> {
+    dump_until(protocol, kind, payload, |kind, payload| {
+        each(kind, payload);
+        ControlFlow::Continue(())
+    })
+}
+
+/// The same until `each` breaks it off: what would follow is never made.
+pub fn dump_until(
+    protocol: Option<Protocol>,
+    kind: u16,
+    payload: &[u8],
+    mut each: impl FnMut(u16, &[u8]) -> ControlFlow<()>,
+) -> io::Result<()> {
     let socket = ask(protocol, kind, REQUEST_DUMP, payload)?;
     let mut buffer = vec![0; BUFFER];
     loop {
@@ -50,7 +64,8 @@ pub fn dump(
             match kind {
                 NLMSG_DONE => return Ok(()),
                 NLMSG_ERROR => return Err(error(payload)),
-                _ => each(kind, payload),
+                _ if each(kind, payload).is_break() => return Ok(()),
+                _ => {}
             }
         }
         if n == 0 {

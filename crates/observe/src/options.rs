@@ -1,6 +1,8 @@
 //! What to record, and within which bounds.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::error::Error;
@@ -40,6 +42,8 @@ pub struct Options {
     pub labels: Vec<String>,
     /// The command line, for the manifest.
     pub command_line: Vec<String>,
+    /// Set by who wants the recording to end, also while it begins.
+    pub stop: Arc<AtomicBool>,
 }
 
 impl Default for Options {
@@ -59,6 +63,7 @@ impl Default for Options {
             redact: false,
             labels: Vec::new(),
             command_line: Vec::new(),
+            stop: Arc::default(),
         }
     }
 }

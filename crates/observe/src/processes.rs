@@ -1,56 +1,97 @@
 //! Source `processes`: state and CPU time of the processes that hold listening sockets.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
 
 use recording::tables::Process;
-use recording::{TableWriter, Text, monotonic_ns, scrub};
+use recording::{HealthKind, SourceName, TableWriter, Text, monotonic_ns};
 
+use crate::arguments::Arguments;
 use crate::error::Error;
+use crate::health::HealthLog;
+use crate::procfile::ProcFile;
 
 /// /proc reports CPU times in hundredths of a second, whatever HZ is (USER_HZ is part of the ABI).
 const USER_TICK_MS: u64 = 10;
-/// A command line can be 2 MiB; this much is looked at, and this much of it tells who it is.
-const READ_CMDLINE: usize = 4096;
-const MAX_CMDLINE: usize = 512;
+/// Processes that are read: each takes some 100 µs. Anybody may have as many as he likes share a listener.
+const MOST: usize = 4_096;
 
-/// Writes a row for each of `pids` that still runs.
-pub fn sample(pids: &BTreeSet<u32>, rows: &mut TableWriter<Process>) -> Result<(), Error> {
-    for &pid in pids {
-        let dir = format!("/proc/{pid}");
-        if let Some(row) = read(pid, Path::new(&dir)) {
-            rows.push(row)?;
-        }
-    }
-    Ok(())
+/// Reads the processes that listen.
+#[derive(Default)]
+pub struct Processes {
+    file: ProcFile,
+    arguments: Arguments,
+    /// That there are more was said.
+    told: bool,
 }
 
-fn read(pid: u32, dir: &Path) -> Option<Process> {
-    let file = |name: &str| fs::read(dir.join(name)).ok();
-    let text = |name: &str| Some(String::from_utf8_lossy(&file(name)?).into_owned());
-    let stat = Stat::parse(&text("stat")?)?;
-    Some(Process {
+impl Processes {
+    /// Writes a row for each of `pids` that still runs.
+    pub fn sample(
+        &mut self,
+        pids: &BTreeSet<u32>,
+        rows: &mut TableWriter<Process>,
+        health: &HealthLog,
+    ) -> Result<(), Error> {
+        self.arguments.begin(pids);
+        for &pid in pids.iter().take(MOST) {
+            if let Some(row) = self.read(pid) {
+                rows.push(row)?;
+            }
+        }
+        if pids.len() > MOST && !std::mem::replace(&mut self.told, true) {
+            let more = (pids.len() - MOST) as u64;
+            let detail = format!("processes that listen beyond the {MOST} that are looked at");
+            health.say(SourceName::Processes, HealthKind::Partial, more, detail)?;
+        }
+        if let Some(unread) = self.arguments.newly_given_up() {
+            let detail = format!("process {unread} does not let its arguments be read");
+            health.say(SourceName::Processes, HealthKind::Partial, 1, detail)?;
+        }
+        Ok(())
+    }
+
+    fn read(&mut self, pid: u32) -> Option<Process> {
+        let mut text = |name: &str| {
+            let text = self.file.read(format!("/proc/{pid}/{name}"));
+            text.ok().map(Cow::into_owned)
+        };
+        let stat = Stat::parse(&text("stat")?)?;
+        let (schedstat, limits, groups) = (text("schedstat"), text("limits"), text("cgroup"));
+        let cmdline = self.arguments.of(pid, stat.started);
+        Some(row(pid, stat, schedstat, limits, groups, cmdline))
+    }
+}
+
+fn row(
+    pid: u32,
+    stat: Stat,
+    schedstat: Option<String>,
+    limits: Option<String>,
+    groups: Option<String>,
+    cmdline: Text,
+) -> Process {
+    Process {
         time_ns: monotonic_ns(),
         pid,
         ppid: stat.ppid,
         comm: stat.comm,
-        cmdline: command_line(&file("cmdline").unwrap_or_default()).into(),
+        cmdline,
         state: stat.state,
         user_ms: stat.user_ms,
         system_ms: stat.system_ms,
-        runqueue_ms: text("schedstat").and_then(|s| {
+        runqueue_ms: schedstat.and_then(|s| {
             let ns: u64 = s.split_ascii_whitespace().nth(1)?.parse().ok()?;
             Some(ns / 1_000_000)
         }),
-        fd_limit: text("limits").and_then(|limits| {
+        fd_limit: limits.and_then(|limits| {
             let line = limits
                 .lines()
                 .find_map(|l| l.strip_prefix("Max open files"))?;
             line.split_ascii_whitespace().next()?.parse().ok()
         }),
-        cgroup_path: cgroup(&text("cgroup").unwrap_or_default()).into(),
-    })
+        cgroup_path: cgroup(&groups.unwrap_or_default()).into(),
+    }
 }
 
 /// Its path in cgroup v2. Where that is the root and the controllers are those of v1, that of the cpu
@@ -77,6 +118,8 @@ pub struct Stat {
     ppid: u32,
     pub user_ms: u64,
     pub system_ms: u64,
+    /// When it was started, ticks of the kernel.
+    started: u64,
 }
 
 impl Stat {
@@ -92,26 +135,9 @@ impl Stat {
             ppid: fields.get(1)?.parse().ok()?,
             user_ms: ticks(11)?.saturating_mul(USER_TICK_MS),
             system_ms: ticks(12)?.saturating_mul(USER_TICK_MS),
+            started: ticks(19).unwrap_or(0),
         })
     }
-}
-
-/// The arguments joined by blanks, without secrets. Those are looked for before anything is cut: half
-/// a URL does not show that it holds a password.
-fn command_line(bytes: &[u8]) -> String {
-    let read = &bytes[..bytes.len().min(READ_CMDLINE)];
-    // Of a longer one the last argument may be half.
-    let whole = match read.iter().rposition(|&b| b == 0) {
-        Some(end) if read.len() < bytes.len() => &read[..end],
-        _ => read,
-    };
-    let words = whole.split(|&b| b == 0).filter(|w| !w.is_empty());
-    let words = scrub::arguments(words.map(String::from_utf8_lossy)).join(" ");
-    let mut end = words.len().min(MAX_CMDLINE);
-    while !words.is_char_boundary(end) {
-        end -= 1;
-    }
-    words[..end].into()
 }
 
 #[cfg(test)]
@@ -140,26 +166,8 @@ mod tests {
 
     #[test]
     fn this_process_can_be_read() {
-        let me = read(std::process::id(), Path::new("/proc/self")).unwrap();
+        let me = Processes::default().read(std::process::id()).unwrap();
         assert_eq!(me.pid, std::process::id());
         assert!(!me.cmdline.is_empty() && me.ppid > 0);
-    }
-
-    #[test]
-    fn command_lines_are_joined_and_cut() {
-        assert_eq!(command_line(b"nginx: master\0-g\0\0"), "nginx: master -g");
-        assert_eq!(command_line(&[b'x'; 4096]).len(), MAX_CMDLINE);
-        assert_eq!(command_line(&[b'x'; 5000]).len(), MAX_CMDLINE);
-        let long = [
-            &b"a\0--b="[..],
-            &[b'x'; 4082],
-            b"\0https://joe:secret@host/",
-        ]
-        .concat();
-        assert!(command_line(&long).starts_with("a --b=xxx"));
-        assert_eq!(
-            command_line(b"server\0--password\0two words\0--port\080"),
-            "server --password *** --port 80"
-        );
     }
 }

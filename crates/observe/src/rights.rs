@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 
 use rustix::fs::{PROC_SUPER_MAGIC, statfs};
-use rustix::thread::{CapabilitySet, capabilities};
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
 use crate::error::Error;
 use crate::part::Part;
@@ -88,6 +88,47 @@ pub struct Lack {
 /// What this thread may do; where the kernel does not tell, everything.
 fn effective() -> CapabilitySet {
     capabilities(None).map_or(CapabilitySet::all(), |sets| sets.effective)
+}
+
+/// Besides what is [`NEEDED`] and [`USEFUL`]: to drain rings in time on a busy host, and to open the files that are
+/// mapped without CAP_SYS_ADMIN (Linux 5.9).
+const BESIDES: CapabilitySet = CapabilitySet::SYS_NICE.union(CapabilitySet::CHECKPOINT_RESTORE);
+/// For who reads what processes have of their own: their arguments, and the programs that they run.
+pub const OF_PROCESSES: CapabilitySet = CapabilitySet::SYS_PTRACE
+    .union(CapabilitySet::CHECKPOINT_RESTORE)
+    .union(CapabilitySet::DAC_READ_SEARCH);
+/// Before Linux 5.11 the memory of programs counts against a limit.
+const ATTACHING: CapabilitySet = CapabilitySet::SYS_RESOURCE.union(CapabilitySet::IPC_LOCK);
+
+/// From now on the calling thread, and those that it starts, have no rights but those that recording takes:
+/// `attaching`, or once that is done. They were given for this, and more would be there for whoever finds a fault.
+pub fn shed(attaching: bool) {
+    let rights = NEEDED.iter().chain(USEFUL).map(|right| right.capability);
+    let mut kept = rights.fold(BESIDES, CapabilitySet::union);
+    if attaching {
+        kept |= ATTACHING;
+    }
+    keep_only(kept);
+}
+
+/// The same with no rights but these.
+pub fn keep_only(mut kept: CapabilitySet) {
+    let Ok(has) = capabilities(None) else {
+        return;
+    };
+    if kept.contains(CapabilitySet::CHECKPOINT_RESTORE)
+        && !has.permitted.contains(CapabilitySet::CHECKPOINT_RESTORE)
+    {
+        // Of a kernel that has no such part of it.
+        kept |= CapabilitySet::SYS_ADMIN;
+    }
+    let less = CapabilitySets {
+        effective: has.effective & kept,
+        permitted: has.permitted & kept,
+        inheritable: CapabilitySet::empty(),
+    };
+    // Less is never refused.
+    let _ = set_capabilities(None, less);
 }
 
 /// Whether this process may enter namespaces other than its own.

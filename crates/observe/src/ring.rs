@@ -1,5 +1,6 @@
 //! What programs with a ring buffer share: draining it, and counting what found it full.
 
+use std::io;
 use std::time::Duration;
 
 use libbpf_rs::{MapCore, MapFlags, RingBuffer, RingBufferBuilder};
@@ -32,12 +33,19 @@ pub fn ring<'r>(
     ring.build().map_err(mapping)
 }
 
-/// Takes what is in the ring. (Not `poll`: records without a wakeup never make it return.)
-pub fn drain(ring: &RingBuffer) -> Result<(), Error> {
-    ring.consume().map_err(|e| Error::Bpf {
-        what: "reading the ring buffer".into(),
-        why: bpf_error(&e),
-    })
+/// Records taken before whoever drains looks at what else there is to do: CPUs that fill the ring faster than one thread
+/// empties it would keep it from sealing, and from ending.
+const AT_ONCE: usize = 1 << 18;
+
+/// Takes what is in the ring; whether there may be more. (Not `poll`: records without a wakeup never make it return.)
+pub fn drain(ring: &RingBuffer) -> Result<bool, Error> {
+    match ring.consume_raw_n(AT_ONCE) {
+        n @ 0.. => Ok(n as usize >= AT_ONCE),
+        errno => Err(Error::System {
+            what: "reading the ring buffer".into(),
+            why: io::Error::from_raw_os_error(-errno),
+        }),
+    }
 }
 
 /// A counter that every CPU keeps for itself, and how far it had come when last looked at.

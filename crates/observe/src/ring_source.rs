@@ -65,8 +65,8 @@ pub fn run(
         }
     })?;
     let take_all = || {
-        drain(&ring)?;
-        failed.take().map_or(Ok(()), Err)
+        let more = drain(&ring)?;
+        failed.take().map_or(Ok(more), Err)
     };
     let mut looked = Instant::now();
     loop {
@@ -75,7 +75,7 @@ pub fn run(
         if stopping {
             source.borrow_mut().stop(health)?;
             // What happened before the end is not lost.
-            take_all()?;
+            while take_all()? {}
         }
         let mut attached = source.borrow_mut();
         attached.drained(health, stopping)?;

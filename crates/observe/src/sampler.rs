@@ -17,14 +17,16 @@ use crate::health::HealthLog;
 use crate::holders::{Holders, Of};
 use crate::kernel::{KernelBtf, Names, hz};
 use crate::netns::{self, Found, Home};
-use crate::pace::{Allowance, Pace};
+use crate::pace::{Allowance, Pace, thread_cpu};
+use crate::patience::Patience;
+use crate::processes::Processes;
 use crate::procfile::ProcFile;
 use crate::settings::Settings;
 use crate::sockets::{Decoder, SocketRows, Sockets};
 use crate::sockstat;
 use crate::walks::Walks;
 use crate::worker::{Control, Longest, Report};
-use crate::{processes, rights, space};
+use crate::{rights, space};
 
 /// What to sample and how often.
 #[derive(Clone, Debug)]
@@ -64,14 +66,14 @@ pub fn sample(
 ) -> Result<Report, Error> {
     let (mut sockets, mut holders) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     let mut sampler = Sampler::new(options, writer, health, &mut sockets, &mut holders)?;
-    sampler.round(false)?;
+    sampler.round(control.beginning())?;
     control.ready(sampler.report());
     let mut pace = Pace::new(options.interval, MOST, options.allowance);
     let mut looks = Pace::new(LOOK_EVERY, MOST_LOOKS, options.allowance);
     loop {
         let stopping = sampler.look(control, pace.interval, &mut looks)?;
         pace.begin();
-        sampler.round(stopping)?;
+        sampler.round(control.round(stopping))?;
         if stopping {
             sampler.seal()?;
             return Ok(sampler.report());
@@ -109,8 +111,13 @@ struct Sampler<'a, 'o> {
     seen: BTreeMap<u32, Seen>,
     /// Namespaces that could not be visited, told once each.
     told: HashSet<u32>,
+    /// Namespaces that are as old as the recording and were not visited yet: it took too long.
+    older: HashSet<u32>,
+    /// That some are visited in turn was said.
+    in_turn: bool,
     /// Processes that hold listeners.
     servers: BTreeSet<u32>,
+    processes: Processes,
     rounds: u64,
     /// When the last round began.
     round_began: Instant,
@@ -120,6 +127,8 @@ struct Sampler<'a, 'o> {
 /// A namespace that was visited.
 struct Seen {
     namespace: Namespace,
+    /// When it was visited last.
+    visited: Instant,
     /// The last walk over its sockets; none as long as it had none.
     walked: Option<Walked>,
     /// It has sockets, which were not walked in this round yet.
@@ -147,6 +156,8 @@ struct Walk {
     began: Instant,
     cpu: Duration,
     listeners: HashSet<u64>,
+    /// It came to its end.
+    whole: bool,
 }
 
 impl Walk {
@@ -155,15 +166,17 @@ impl Walk {
         sockets: &mut Sockets,
         since: Option<u32>,
         rows: &mut SocketRows,
+        patience: Patience,
     ) -> Result<Walk, Error> {
         let (began, mut listeners) = (Instant::now(), HashSet::new());
-        let cpu = sockets.dump(since, rows, |inode| {
+        let (cpu, whole) = sockets.dump(since, rows, patience, |inode| {
             listeners.insert(inode);
         })?;
         Ok(Walk {
             began,
             cpu,
             listeners,
+            whole,
         })
     }
 }
@@ -206,7 +219,10 @@ impl<'a, 'o> Sampler<'a, 'o> {
             walks: Walks::new(options.interval, options.allowance),
             seen: BTreeMap::new(),
             told: HashSet::new(),
+            older: HashSet::new(),
+            in_turn: false,
             servers: BTreeSet::new(),
+            processes: Processes::default(),
             rounds: 0,
             round_began: Instant::now(),
             longest: Longest::default(),
@@ -236,19 +252,30 @@ impl<'a, 'o> Sampler<'a, 'o> {
         }
     }
 
-    /// One sample of everything that is due; when it is the last one, of everything.
-    fn round(&mut self, last: bool) -> Result<(), Error> {
+    /// One sample of everything that is due; in the last round of everything.
+    fn round(&mut self, patience: Patience) -> Result<(), Error> {
         let since = Instant::now();
         let mut new_listener = false;
         let mut namespaces = netns::find();
         let wanted = &self.options.netns;
         namespaces.retain(|inode, _| wanted.is_empty() || wanted.contains(inode));
-        let whole = last || self.rounds == 0;
+        let (whole, last) = (patience.is_whole(), patience.is_last());
+        if self.rounds == 0 {
+            self.older = namespaces.keys().copied().collect();
+        }
+        self.older.retain(|inode| namespaces.contains_key(inode));
         let after = since.saturating_duration_since(self.round_began);
         self.walks.begin(after, whole);
         self.round_began = since;
-        for found in namespaces.values() {
-            self.namespace(found, last)?;
+        let left_out = self.visits(&namespaces, patience.half())?;
+        if whole && left_out > 0 {
+            let detail = if last {
+                "network namespaces that were not looked at once more at the end: it took too long"
+            } else {
+                "network namespaces that are looked at later: it took too long at the beginning"
+            };
+            self.health
+                .say(SourceName::Counters, HealthKind::Partial, left_out, detail)?;
         }
         // All have been asked whether something moved: after those that were never walked, those where it did go first.
         let mut due: Vec<(bool, bool, Option<Instant>, &Found)> = Vec::new();
@@ -264,8 +291,9 @@ impl<'a, 'o> Sampler<'a, 'o> {
         due.sort_by_key(|(walked, still, at, _)| (*walked, *still, *at));
         let mut left_out = 0;
         for (_, still, at, found) in due {
-            if self.walks.allow(at.map(|at| at.elapsed()), !still) {
-                new_listener |= self.walk(found)?;
+            let allowed = self.walks.allow(at.map(|at| at.elapsed()), !still);
+            if allowed && !patience.is_over() {
+                new_listener |= self.walk(found, patience)?;
             } else {
                 left_out += 1;
             }
@@ -313,7 +341,8 @@ impl<'a, 'o> Sampler<'a, 'o> {
             })?;
         }
         if space::pids_are_ours() {
-            processes::sample(&self.servers, &mut self.process_rows)?;
+            self.processes
+                .sample(&self.servers, &mut self.process_rows, self.health)?;
             if last || self.rounds.is_multiple_of(CGROUPS_EVERY) {
                 self.cgroups.sample(&mut self.cgroup_rows)?;
             }
@@ -323,13 +352,51 @@ impl<'a, 'o> Sampler<'a, 'o> {
         self.seal_if_due()
     }
 
+    /// Visits the namespaces: in a round over everything all of them, else those with sockets or packets, and of the
+    /// others in turn as many as a round may take. How many it did not come to.
+    fn visits(
+        &mut self,
+        namespaces: &BTreeMap<u32, Found>,
+        patience: Patience,
+    ) -> Result<u64, Error> {
+        let began = thread_cpu();
+        let most = self.options.interval / self.options.allowance.part_in(MOST);
+        // Those where nothing was when they were visited last come last, in turn; after the first round a namespace
+        // that was never visited is one that may just have begun to work.
+        let mut turns: Vec<(bool, Option<Instant>, &Found)> = namespaces
+            .values()
+            .map(|found| {
+                let seen = self.seen.get(&found.namespace.inode);
+                let idle = seen.is_some_and(|seen| !seen.due && !seen.moved);
+                (idle, seen.map(|seen| seen.visited), found)
+            })
+            .collect();
+        turns.sort_by_key(|(idle, visited, _)| (*idle, *visited));
+        let mut left_out = 0;
+        for (idle, _, found) in turns {
+            let spent = || idle && thread_cpu().saturating_sub(began) >= most;
+            if patience.is_over() || !patience.is_whole() && spent() {
+                left_out += 1;
+                continue;
+            }
+            self.namespace(found, patience.is_last())?;
+        }
+        let in_turn = !patience.is_whole() && left_out > 0 && !patience.is_over();
+        if in_turn && !std::mem::replace(&mut self.in_turn, true) {
+            let detail = "network namespaces in which nothing happens are looked at in turn";
+            self.health
+                .say(SourceName::Sockets, HealthKind::Slowed, 0, detail)?;
+        }
+        Ok(left_out)
+    }
+
     /// One sample of one namespace, from inside it: all but its sockets.
     fn namespace(&mut self, found: &Found, last: bool) -> Result<(), Error> {
         let inode = found.namespace.inode;
         let seen = self.seen.get(&inode);
         let was_seen = seen.is_some();
         // Made while we record: its counters began at zero.
-        let young = !was_seen && self.rounds > 0;
+        let young = !was_seen && !self.older.contains(&inode);
         let settled = seen.is_some_and(|s| s.settled);
         let settings_due = last || !settled || self.rounds.is_multiple_of(SETTINGS_EVERY);
         let (counters, counter_rows) = (&mut self.counters, &mut self.counter_rows);
@@ -353,13 +420,14 @@ impl<'a, 'o> Sampler<'a, 'o> {
             Err(why) => {
                 self.could_not_be_visited(found, &why)?;
                 if let Some(seen) = self.seen.get_mut(&inode) {
-                    seen.due = false;
+                    (seen.due, seen.visited) = (false, Instant::now());
                 }
                 return Ok(());
             }
         };
         let new = || Seen {
             namespace: found.namespace.clone(),
+            visited: Instant::now(),
             walked: None,
             due: false,
             moved: false,
@@ -370,6 +438,8 @@ impl<'a, 'o> Sampler<'a, 'o> {
         if another {
             *seen = new();
         }
+        self.older.remove(&inode);
+        seen.visited = Instant::now();
         seen.moved |= came;
         seen.settled |= came || !empty;
         seen.due = !empty;
@@ -377,16 +447,26 @@ impl<'a, 'o> Sampler<'a, 'o> {
     }
 
     /// Walks the sockets of a namespace: whole where that was never done. Whether there is a new listener.
-    fn walk(&mut self, found: &Found) -> Result<bool, Error> {
+    fn walk(&mut self, found: &Found, patience: Patience) -> Result<bool, Error> {
         let inode = found.namespace.inode;
         let seen = self.seen.get(&inode);
         let jiffies = seen.and_then(|s| Some(s.walked.as_ref()?.jiffies));
         let (sockets, rows) = (&mut self.sockets, &mut self.socket_rows);
         match self
             .home
-            .visit(found, || Walk::over(sockets, jiffies, rows))
+            .visit(found, || Walk::over(sockets, jiffies, rows, patience))
         {
-            Ok(walk) => Ok(walk.map(|walk| self.walked(inode, walk))?),
+            Ok(walk) => {
+                let walk = walk?;
+                if !walk.whole {
+                    let name = &found.namespace.name;
+                    let detail = format!("a walk over the sockets of {name} was broken off");
+                    self.health
+                        .say(SourceName::Sockets, HealthKind::Partial, 1, detail)?;
+                    return Ok(false);
+                }
+                Ok(self.walked(inode, walk))
+            }
             Err(why) => self.could_not_be_visited(found, &why).map(|()| false),
         }
     }

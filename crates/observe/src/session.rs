@@ -1,6 +1,6 @@
 //! A recording in progress: starts the threads, and ends them with a complete manifest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
@@ -15,9 +15,10 @@ use crate::health::HealthLog;
 use crate::kernel::{defects, hz};
 use crate::options::Options;
 use crate::part::Part;
+use crate::patience::Moments;
 use crate::stacks::Stacks;
 use crate::worker::{Longest, Report, Worker};
-use crate::{host, limits, netns, rights, space};
+use crate::{host, limits, memory_limit, netns, rights, space};
 
 /// As often as segments are sealed.
 const MANIFEST_EVERY: Duration = Duration::from_secs(3);
@@ -30,6 +31,7 @@ pub struct Session {
     /// With the part that each fills; `None` of the one that keeps to the budget.
     workers: Vec<(Option<Part>, Worker)>,
     health: HealthLog,
+    moments: Moments,
     /// `None` when there is none, or nothing is left to switch off.
     budget: Option<Budget>,
     /// Sources that were switched off: when, and why.
@@ -92,6 +94,7 @@ impl Session {
             ring_bytes: options.ring_bytes,
             workers: Vec::new(),
             health: health.clone(),
+            moments: Moments::begin(options.max_cpu, options.stop.clone()),
             budget: None,
             shed: BTreeMap::new(),
         };
@@ -105,9 +108,12 @@ impl Session {
         }
         let stacks = Stacks::new(&session.writer);
         for part in &options.parts {
-            let writer = &session.writer;
+            if session.moments.is_stopped() {
+                break;
+            }
+            let (writer, moments) = (&session.writer, &session.moments);
             if let Some((worker, report)) =
-                part.start(options, sock_key, writer, &stacks, &health)?
+                part.start(options, sock_key, writer, &stacks, &health, moments)?
             {
                 session.workers.push((Some(*part), worker));
                 session.take(report);
@@ -125,7 +131,9 @@ impl Session {
     fn keep_to(&mut self, most: f64) -> Result<(), Error> {
         let (tell, over) = sync_channel(1);
         let health = self.health.clone();
-        let (worker, _) = Worker::start("budget", move |c| budget::keep(most, &tell, &health, &c))?;
+        let (worker, _) = Worker::start("budget", &self.moments, move |c| {
+            budget::keep(most, &tell, &health, &c)
+        })?;
         self.workers.push((None, worker));
         self.budget = Some(Budget { most, over });
         Ok(())
@@ -187,12 +195,10 @@ impl Session {
     fn take(&mut self, report: Report) -> Longest {
         self.manifest.sources.extend(report.sources);
         // Several parts visit the same ones.
-        for namespace in report.namespaces {
-            let known = &mut self.manifest.namespaces;
-            if known.iter().all(|n| n.inode != namespace.inode) {
-                known.push(namespace);
-            }
-        }
+        let known = &mut self.manifest.namespaces;
+        let mut inodes: HashSet<u32> = known.iter().map(|n| n.inode).collect();
+        let new = report.namespaces.into_iter();
+        known.extend(new.filter(|n| inodes.insert(n.inode)));
         report.longest
     }
 
@@ -230,6 +236,11 @@ impl Session {
         &self.manifest
     }
 
+    /// Bytes of the recording so far.
+    pub fn written(&self) -> u64 {
+        self.writer.written()
+    }
+
     /// Whether a thread has ended by itself, which only an error makes it do: stop then.
     pub fn failed(&self) -> bool {
         self.workers.iter().any(|(_, w)| w.ended())
@@ -241,6 +252,7 @@ impl Session {
         let mut longest = Longest::default();
         self.manifest.sources.clear();
         self.manifest.namespaces.clear();
+        self.moments.end();
         // The last started first: the last samples are then within the watched time.
         for (_, worker) in std::mem::take(&mut self.workers).into_iter().rev() {
             match worker.finish() {
@@ -271,6 +283,7 @@ fn prepare(options: &Options) -> Result<Options, Error> {
     rights::require()?;
     defects::check(&options.parts)?;
     options.check()?;
+    memory_limit::check(options.ring_bytes, options.parts.iter())?;
     let mut options = options.clone();
     if !options.filter.pids.is_empty() && !space::pids_are_ours() {
         return Err(Error::Usage(format!(

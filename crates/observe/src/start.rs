@@ -12,6 +12,7 @@ use crate::options::Options;
 use crate::pace::Allowance;
 use crate::packets::{self, PacketOptions};
 use crate::part::Part;
+use crate::patience::Moments;
 use crate::profile;
 use crate::requests::{self, RequestOptions};
 use crate::sampler::{SampleOptions, sample};
@@ -30,6 +31,7 @@ impl Part {
         writer: &Writer,
         stacks: &Stacks,
         health: &HealthLog,
+        moments: &Moments,
     ) -> Result<Option<(Worker, Report)>, Error> {
         let (health, stacks) = (health.clone(), stacks.clone());
         let allowance = Allowance::of(options.max_cpu);
@@ -42,7 +44,7 @@ impl Part {
                     sock_key,
                 };
                 let table = writer.table()?;
-                Worker::start("watcher", move |c| {
+                Worker::start("watcher", moments, move |c| {
                     watch(&options, table, stacks, &health, &c)
                 })
             }
@@ -54,7 +56,9 @@ impl Part {
                     sock_key,
                 };
                 let writer = writer.clone();
-                Worker::start("sampler", move |c| sample(&options, &writer, &health, &c))
+                Worker::start("sampler", moments, move |c| {
+                    sample(&options, &writer, &health, &c)
+                })
             }
             Part::Host => {
                 let options = UsageOptions {
@@ -63,11 +67,13 @@ impl Part {
                     allowance,
                 };
                 let writer = writer.clone();
-                Worker::start("host", move |c| watch_usage(&options, &writer, &health, &c))
+                Worker::start("host", moments, move |c| {
+                    watch_usage(&options, &writer, &health, &c)
+                })
             }
             Part::Ports => {
                 let (filter, writer) = (options.filter.clone(), writer.clone());
-                Worker::start("ports", move |c| {
+                Worker::start("ports", moments, move |c| {
                     take_census(&filter, allowance, &writer, &health, &c)
                 })
             }
@@ -80,7 +86,9 @@ impl Part {
                     sock_key,
                 };
                 let table = writer.table()?;
-                Worker::start("calls", move |c| calls::watch(&options, table, &health, &c))
+                Worker::start("calls", moments, move |c| {
+                    calls::watch(&options, table, &health, &c)
+                })
             }
             Part::Packets => {
                 let options = PacketOptions {
@@ -89,7 +97,7 @@ impl Part {
                     interval: options.interval,
                 };
                 let table = writer.table()?;
-                Worker::start("packets", move |c| {
+                Worker::start("packets", moments, move |c| {
                     packets::watch(&options, allowance, table, &health, &c)
                 })
             }
@@ -107,7 +115,7 @@ impl Part {
                     sock_key,
                 };
                 let writer = writer.clone();
-                Worker::start("tasks", move |c| {
+                Worker::start("tasks", moments, move |c| {
                     tasks::watch(&options, allowance, &writer, stacks, &health, &c)
                 })
             }
@@ -119,7 +127,7 @@ impl Part {
                     sock_key,
                 };
                 let writer = writer.clone();
-                Worker::start("requests", move |c| {
+                Worker::start("requests", moments, move |c| {
                     requests::watch(&options, allowance, &writer, &health, &c)
                 })
             }
@@ -129,7 +137,7 @@ impl Part {
                     sock_key,
                 };
                 let writer = writer.clone();
-                Worker::start("heartbeats", move |c| {
+                Worker::start("heartbeats", moments, move |c| {
                     heartbeats::watch(&options, allowance, &writer, &health, &c)
                 })
             }
@@ -137,7 +145,7 @@ impl Part {
                 let (how, filter) = (options.profile.clone(), options.filter.clone());
                 let ring = (options.ring_bytes / 4).max(4096);
                 let table = writer.table()?;
-                Worker::start("profiler", move |c| {
+                Worker::start("profiler", moments, move |c| {
                     profile::watch(&how, &filter, ring, table, stacks, &health, &c)
                 })
             }

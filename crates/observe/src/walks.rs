@@ -3,18 +3,15 @@
 //! The kernel has one table for all namespaces, which each walk goes through from end to end: 2.6 ms for
 //! 262,144 buckets, and more for what is in them. A namespace without sockets is not walked; when there are
 //! more walks than the budget allows, those where something moved go first. The first round and the last are
-//! over everything, whatever it costs, but no longer than somebody waits for a recorder to begin or to stop.
+//! over everything: how long they may take is said elsewhere (`patience`).
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::pace::Allowance;
 
 /// A namespace where nothing moved is walked this often, whatever the others need: it may have begun to
 /// listen, or its application to read.
 const AT_LEAST_EVERY: Duration = Duration::from_secs(60);
-/// A round over everything begins no walk after so long: until the first has ended nothing is ready, and the last one
-/// holds up who told the recorder to stop.
-const WHOLE: Duration = Duration::from_secs(10);
 
 /// The budget, round by round.
 pub struct Walks {
@@ -22,8 +19,8 @@ pub struct Walks {
     wanted: Duration,
     /// Walks may use one part in so many of a CPU.
     most: u32,
-    /// Until when a round over everything may begin walks; none in all other rounds.
-    until: Option<Instant>,
+    /// This round is over everything.
+    whole: bool,
     /// What is left of the budget in this round; below zero it is owed.
     left_ns: i64,
     /// What it would take to walk all that have sockets, this round, and how many they are.
@@ -41,7 +38,7 @@ impl Walks {
         Walks {
             wanted,
             most,
-            until: None,
+            whole: false,
             left_ns: 0,
             needed: Duration::ZERO,
             namespaces: 0,
@@ -51,7 +48,7 @@ impl Walks {
 
     /// A round begins, so long after the last one. What was not used then is not kept.
     pub fn begin(&mut self, after: Duration, whole: bool) {
-        self.until = whole.then(|| Instant::now() + WHOLE);
+        self.whole = whole;
         self.left_ns = self.left_ns.min(0) + nanos(after / self.most);
         self.needed = Duration::ZERO;
         self.namespaces = 0;
@@ -60,8 +57,8 @@ impl Walks {
     /// Whether a namespace with sockets shall be walked that was walked so long ago, if ever, and in which something
     /// `moved` since or did not.
     pub fn allow(&self, ago: Option<Duration>, moved: bool) -> bool {
-        if let Some(until) = self.until {
-            return Instant::now() < until;
+        if self.whole {
+            return true;
         }
         let scarce = self.every > self.wanted;
         let long_ago = ago.is_none_or(|ago| ago >= AT_LEAST_EVERY);
@@ -76,7 +73,7 @@ impl Walks {
 
     /// A walk used so much.
     pub fn used(&mut self, cpu: Duration) {
-        if self.until.is_none() {
+        if !self.whole {
             self.left_ns -= nanos(cpu);
         }
     }
@@ -161,15 +158,13 @@ mod tests {
     }
 
     #[test]
-    fn a_round_over_everything_owes_nothing_and_ends() {
+    fn a_round_over_everything_owes_nothing() {
         let mut walks = Walks::new(SECOND, Allowance::of(None));
         walks.begin(Duration::ZERO, true);
         walks.wants(Duration::ZERO);
         assert!(walks.allow(None, false));
         walks.used(100 * SECOND);
         assert!(walks.allow(None, false), "whatever it costs");
-        walks.until = walks.until.and_then(|until| until.checked_sub(WHOLE));
-        assert!(!walks.allow(None, true), "but not for ever");
         assert_eq!(walks.end(), None);
         walks.begin(SECOND, false);
         assert!(walks.allow(None, false), "nothing is owed");

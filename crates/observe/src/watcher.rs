@@ -58,7 +58,8 @@ pub fn watch(
             // Before the ring: a life of which the end is in it is then whole.
             sink.borrow_mut().take_opened();
         }
-        drain(&ring)?;
+        // What happened before the end is not lost.
+        while drain(&ring)? && stopping {}
         let mut sink = sink.borrow_mut();
         if let Some(failed) = sink.failed.take() {
             return Err(failed.into());

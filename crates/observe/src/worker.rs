@@ -7,6 +7,8 @@ use std::time::Duration;
 use recording::{Namespace, Source};
 
 use crate::error::Error;
+use crate::patience::{Moments, Patience};
+use crate::rights;
 
 /// What a thread tells when it is ready, and again at the end.
 #[derive(Clone, Debug, Default)]
@@ -32,11 +34,13 @@ pub struct Longest {
 pub struct Control {
     ready: SyncSender<Report>,
     stop: Receiver<()>,
+    moments: Moments,
 }
 
 impl Control {
     /// Says that everything from now on is recorded. Say it once.
     pub fn ready(&self, report: Report) {
+        rights::shed(false);
         // The starter waits for exactly this answer.
         let _ = self.ready.send(report);
     }
@@ -50,6 +54,25 @@ impl Control {
         self.ready(report.clone());
         self.wait();
         Ok(report)
+    }
+
+    /// How long the first round may go on.
+    pub fn beginning(&self) -> Patience<'_> {
+        self.moments.beginning()
+    }
+
+    /// The moments of the recording.
+    pub fn moments(&self) -> Moments {
+        self.moments.clone()
+    }
+
+    /// How long the next round may go on: the last one, when it was told to stop.
+    pub fn round(&self, stopping: bool) -> Patience<'_> {
+        if stopping {
+            self.moments.ending()
+        } else {
+            self.moments.between()
+        }
     }
 
     /// Sleeps until told to stop.
@@ -75,6 +98,7 @@ impl Worker {
     /// Starts a thread and waits until it is ready; its error when it ends before that.
     pub fn start(
         name: &'static str,
+        moments: &Moments,
         run: impl FnOnce(Control) -> Result<Report, Error> + Send + 'static,
     ) -> Result<(Worker, Report), Error> {
         let (stop, stopped) = sync_channel(1);
@@ -82,11 +106,15 @@ impl Worker {
         let control = Control {
             ready,
             stop: stopped,
+            moments: moments.clone(),
         };
         // In a flame graph or in top one sees whose it is. The kernel keeps 15 bytes.
         let thread = thread::Builder::new().name(format!("tcpwhy:{name}"));
         let thread = thread
-            .spawn(move || run(control))
+            .spawn(move || {
+                rights::shed(true);
+                run(control)
+            })
             .map_err(|why| Error::System {
                 what: format!("starting the {name} thread"),
                 why,

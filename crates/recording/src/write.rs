@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::time::{Duration, Instant};
 
@@ -44,6 +45,8 @@ const PAGE_BYTES: usize = 64 << 10;
 pub struct Writer {
     place: Place,
     redactor: Option<Arc<Redactor>>,
+    /// Bytes of all segments that were sealed.
+    written: Arc<AtomicU64>,
 }
 
 /// Where rows go: to segments on disk, straight to a reader in this process, or both.
@@ -103,7 +106,13 @@ impl Writer {
         Writer {
             place,
             redactor: None,
+            written: Arc::default(),
         }
+    }
+
+    /// Bytes of all segments that were sealed so far; a feed has none.
+    pub fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
     }
 
     /// Replaces the manifest. A feed has none.
@@ -167,6 +176,7 @@ impl Writer {
             asked: Instant::now(),
             sealing: Vec::new(),
             mapping: Mapping::of(&T::INFO, self.redactor.as_ref()),
+            written: self.written.clone(),
         }
     }
 }
@@ -194,6 +204,7 @@ pub struct TableWriter<T: Table> {
     /// What is in the open segment and a feed gets when it is sealed.
     sealing: Vec<RecordBatch>,
     mapping: Mapping,
+    written: Arc<AtomicU64>,
 }
 
 impl<T: Table> TableWriter<T> {
@@ -282,6 +293,8 @@ impl<T: Table> TableWriter<T> {
         writer.close().map_err(|e| write_error(&open, e))?;
         let sealed = open.with_extension("parquet");
         fs::rename(&open, &sealed).map_err(Error::io(&sealed))?;
+        let bytes = fs::metadata(&sealed).map_or(0, |sealed| sealed.len());
+        self.written.fetch_add(bytes, Ordering::Relaxed);
         if let Place::Both(_, feed) = &self.place {
             let mut first_row = 0;
             for batch in self.sealing.drain(..) {

@@ -15,6 +15,7 @@ use super::walk::Walk;
 use crate::error::Error;
 use crate::kernel::defects;
 use crate::pace::thread_cpu;
+use crate::patience::Patience;
 use crate::procfile::ProcFile;
 use crate::sockstat::{self, SockStat};
 use crate::wire::tw_census;
@@ -51,6 +52,14 @@ const MAX_NAMES: usize = 1 << 14;
 /// Where all CPUs wait while slabs are counted, what takes longer than this is not done again.
 const DEAR_SLABS: Duration = Duration::from_millis(5);
 
+/// What came of a walk over the sockets.
+enum Counted {
+    All(tw_census),
+    /// Without the program that walks.
+    CannotBe,
+    BrokenOff,
+}
+
 impl<'o> Counts<'o> {
     /// Counts with `walk`; without it only what needs no walk over the sockets.
     pub fn new(
@@ -73,9 +82,13 @@ impl<'o> Counts<'o> {
     }
 
     /// Everything of the calling thread's namespace `netns`; how many sockets were left out of
-    /// the counts of ports.
-    pub fn of_namespace(&mut self, netns: u32) -> Result<u64, Error> {
-        let census = self.ports(netns)?;
+    /// the counts of ports. `None` when the patience was over before its sockets were counted.
+    pub fn of_namespace(&mut self, netns: u32, patience: Patience) -> Result<Option<u64>, Error> {
+        let census = match self.ports(netns, patience)? {
+            Counted::All(census) => Some(census),
+            Counted::CannotBe => None,
+            Counted::BrokenOff => return Ok(None),
+        };
         if let Some(census) = &census {
             self.hashes(netns, census)?;
         }
@@ -105,23 +118,23 @@ impl<'o> Counts<'o> {
                 );
             }
         }
-        Ok(census.map_or(0, |c| c.uncounted))
+        Ok(Some(census.map_or(0, |c| c.uncounted)))
     }
 
     /// Walks the sockets and writes who holds how many ports.
-    fn ports(&mut self, netns: u32) -> Result<Option<tw_census>, Error> {
+    fn ports(&mut self, netns: u32, patience: Patience) -> Result<Counted, Error> {
         let Ok(walk) = &mut self.walk else {
-            return Ok(None);
+            return Ok(Counted::CannotBe);
         };
         // The walk goes through the table of all namespaces, to find nothing.
         if sockstat::sockets(&mut self.file) == Some(0) {
-            return Ok(Some(tw_census::default()));
+            return Ok(Counted::All(tw_census::default()));
         }
         let range = Range::read(&mut self.file);
         // Without a range no port lies in it.
         let bounds = range.map_or((1, 0), |r| (r.low, r.high));
         let (time_ns, ports) = (self.time_ns, &mut self.ports);
-        let counted = walk.count(bounds, |to, n| {
+        let counted = walk.count(bounds, patience, |to, n| {
             match range {
                 Some(range) if n.used.max(n.server_time_wait) >= LEAST => {
                     ports.push(range.row(time_ns, netns, to, n))?
@@ -130,7 +143,7 @@ impl<'o> Counts<'o> {
             }
             Ok(())
         });
-        counted.map(Some)
+        Ok(counted?.map_or(Counted::BrokenOff, Counted::All))
     }
 
     /// What hinders the walk over the sockets.

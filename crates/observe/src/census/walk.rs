@@ -10,6 +10,7 @@ use libbpf_rs::{Iter, Link, MapCore, MapFlags, OpenObject};
 use crate::error::{Error, bpf_error};
 use crate::filter::{Filter, WireFilter};
 use crate::iter::EAGAIN;
+use crate::patience::Patience;
 use crate::wire::census::{CensusSkel, CensusSkelBuilder};
 use crate::wire::{read, same, tw_census, tw_destination, tw_port_count};
 
@@ -49,12 +50,13 @@ impl<'o> Walk<'o> {
     }
 
     /// Counts the sockets of the calling thread's namespace, whose ports are chosen from `range`.
-    /// Calls `each` with every destination.
+    /// Calls `each` with every destination. `None` when the patience was over before all were counted.
     pub fn count(
         &mut self,
         range: (u16, u16),
+        patience: Patience,
         mut each: impl FnMut(&tw_destination, &tw_port_count) -> Result<(), Error>,
-    ) -> Result<tw_census, Error> {
+    ) -> Result<Option<tw_census>, Error> {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.census = tw_census {
                 range_low: range.0.into(),
@@ -71,9 +73,12 @@ impl<'o> Walk<'o> {
         })?;
         // The program writes nothing; the kernel pauses after every million sockets, not at the
         // end only, with the error that asks to go on.
-        loop {
+        let whole = loop {
+            if patience.is_over() {
+                break false;
+            }
             match iter.read(&mut [0; 64]) {
-                Ok(0) => break,
+                Ok(0) => break true,
                 Ok(_) => {}
                 Err(e) if e.raw_os_error() == Some(EAGAIN) => {}
                 Err(why) => {
@@ -83,11 +88,14 @@ impl<'o> Walk<'o> {
                     });
                 }
             }
-        }
+        };
         drop(iter);
+        if !whole {
+            return self.destinations(&mut |_, _| Ok(())).map(|()| None);
+        }
         self.destinations(&mut each)?;
         let bss = self.skel.maps.bss_data.as_deref();
-        Ok(bss.map(|bss| bss.census).unwrap_or_default())
+        Ok(bss.map(|bss| bss.census))
     }
 
     /// Hands out the counts and empties the map.
@@ -134,8 +142,10 @@ impl<'o> Walk<'o> {
 #[cfg(test)]
 mod tests {
     use std::net::{TcpListener, TcpStream};
+    use std::sync::Arc;
 
     use super::*;
+    use crate::patience::Moments;
 
     #[test]
     #[ignore = "needs root: make test-live"]
@@ -150,15 +160,16 @@ mod tests {
             .collect();
         let mut object = MaybeUninit::uninit();
         let mut walk = Walk::load(&mut object, &Filter::default(), 8).unwrap();
+        let moments = Moments::begin(None, Arc::default());
         for _ in 0..2 {
             let mut counted = 0;
-            let census = walk.count((1, 65535), |_, _| {
+            let census = walk.count((1, 65535), moments.between(), |_, _| {
                 counted += 1;
                 Ok(())
             });
             // Other tests and programs have connections here, too.
             assert_eq!(counted, 8, "the map is emptied after each walk");
-            assert!(census.unwrap().uncounted >= 12);
+            assert!(census.unwrap().unwrap().uncounted >= 12);
         }
         drop(conns);
     }

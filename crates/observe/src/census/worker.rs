@@ -14,6 +14,7 @@ use crate::filter::Filter;
 use crate::health::HealthLog;
 use crate::netns::{self, Found, Home};
 use crate::pace::{Allowance, Pace};
+use crate::patience::Patience;
 use crate::worker::{Control, Report};
 
 /// Time between rounds: tables fill and ports run out over minutes, not milliseconds.
@@ -21,9 +22,6 @@ const EVERY: Duration = Duration::from_secs(5);
 /// A round may use one part in so many of a CPU: it visits every socket, and 80,000 in TIME_WAIT took
 /// 60 ms. What it counts is wanted at the beginning and the end; between them it can be rare.
 const MOST: u32 = 250;
-/// A round begins no other namespace after so long: the first one holds up who waits for the recorder to begin, the last
-/// one who waits for its end.
-const ROUND: Duration = Duration::from_secs(10);
 /// Slabs are read every so many rounds: the kernel locks each cache's lists for it.
 const SLABS_EVERY: u64 = 6;
 
@@ -52,12 +50,13 @@ pub fn take_census(
         slabs_told: false,
     };
     let mut pace = Pace::new(EVERY, MOST, allowance);
-    census.round(true)?;
+    census.round(true, control.beginning())?;
     control.ready(census.report());
     for rounds in 1.. {
         let stopping = control.stopping(pace.interval);
         pace.begin();
-        census.round(stopping || rounds % SLABS_EVERY == 0)?;
+        let with_slabs = stopping || rounds % SLABS_EVERY == 0;
+        census.round(with_slabs, control.round(stopping))?;
         if stopping {
             break;
         }
@@ -90,7 +89,7 @@ struct Census<'a, 'o> {
 }
 
 impl Census<'_, '_> {
-    fn round(&mut self, with_slabs: bool) -> Result<(), Error> {
+    fn round(&mut self, with_slabs: bool, patience: Patience) -> Result<(), Error> {
         self.counts.time_ns = monotonic_ns();
         let wanted = &self.filter.netns;
         let mut found = netns::find();
@@ -99,17 +98,23 @@ impl Census<'_, '_> {
         // Those that were left out last time go first.
         let mut found: Vec<(u32, Found)> = found.into_iter().collect();
         found.sort_by_key(|(inode, _)| self.counted.get(inode).copied());
-        let (began, mut left_out) = (Instant::now(), 0);
+        let mut left_out = 0;
         for (inode, found) in found {
-            if began.elapsed() >= ROUND {
+            if patience.is_over() {
                 left_out += 1;
                 continue;
             }
-            self.counted.insert(inode, Instant::now());
             let counts = &mut self.counts;
-            match self.home.visit(&found, || counts.of_namespace(inode)) {
+            match self
+                .home
+                .visit(&found, || counts.of_namespace(inode, patience))
+            {
                 Ok(uncounted) => {
-                    let uncounted = uncounted?;
+                    let Some(uncounted) = uncounted? else {
+                        left_out += 1;
+                        continue;
+                    };
+                    self.counted.insert(inode, Instant::now());
                     if uncounted > 0 {
                         self.uncounted += uncounted;
                         let detail = "sockets to more destinations than are counted";
@@ -129,8 +134,12 @@ impl Census<'_, '_> {
                 }
             }
         }
-        if left_out > 0 {
-            let detail = "network namespaces whose ports and tables are counted in a later round: it took too long";
+        if left_out > 0 && patience.is_whole() {
+            let detail = if patience.is_last() {
+                "network namespaces whose ports and tables were not counted once more at the end: it took too long"
+            } else {
+                "network namespaces whose ports and tables are counted in a later round: it took too long"
+            };
             self.health
                 .say(SourceName::Tables, HealthKind::Partial, left_out, detail)?;
         }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use libbpf_rs::btf::types::{Enum, FuncProto, Ptr, Typedef};
+use libbpf_rs::btf::types::{Enum, FuncProto, Ptr, Struct, Typedef};
 use libbpf_rs::btf::{Btf, ReferencesType};
 use recording::{TcpState, Text};
 
@@ -41,6 +41,11 @@ impl KernelBtf {
             ))
         });
         named.collect()
+    }
+
+    /// Whether the kernel has this struct.
+    pub fn has_struct(&self, name: &str) -> bool {
+        self.0.type_by_name::<Struct>(name).is_some()
     }
 
     /// Whether BPF programs have this helper: `bpf_get_task_stack` without its `bpf_`.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use super::btf::KernelBtf;
 use crate::error::Error;
 use crate::part::Part;
 
@@ -10,7 +11,7 @@ use crate::part::Part;
 type Version = [u32; 3];
 
 /// Walks over TCP sockets with a BPF iterator drop those in TIME_WAIT as if they were whole sockets, and memory beside
-/// them is overwritten: from the first number to before the second (Linux 580031ff9952).
+/// them is overwritten: from the first number to before the second (Linux 580031ff9952). It came with walks in batches.
 const FREES_TIME_WAIT_WRONGLY: &[[Version; 2]] = &[
     [[5, 15, 0], [5, 15, 108]],
     [[5, 16, 0], [6, 1, 25]],
@@ -23,9 +24,29 @@ const TASK_STORAGE_IS_SAFE: Version = [6, 4, 0];
 /// To count slabs, the kernel walks lists for which all CPUs wait (Linux 046f4c69090c bounds that).
 const SLABS_ARE_CHEAP: Version = [6, 10, 0];
 
+/// What a kernel has tells more than what it calls itself: vendors keep a number for years and take in what is new.
+#[derive(Clone, Copy, Debug)]
+struct Has {
+    /// Walks go in batches (Linux 5.15, 04c7820b776f).
+    batches: bool,
+    /// Its BPF is younger than the end of the defect (a type of Linux 6.4).
+    younger: bool,
+}
+
+impl Has {
+    fn read(btf: &KernelBtf) -> Has {
+        Has {
+            batches: btf.has_struct("bpf_tcp_iter_state"),
+            younger: btf.has_struct("bpf_iter_num"),
+        }
+    }
+}
+
 /// Fails, naming the defect, where these parts would harm the host.
 pub fn check(parts: &BTreeSet<Part>) -> Result<(), Error> {
-    match harm(upstream(), is_realtime(), parts) {
+    // Without types nothing can be recorded, which is said elsewhere.
+    let has = KernelBtf::load().ok().map(|btf| Has::read(&btf));
+    match harm(upstream(), has, is_realtime(), parts) {
         None => Ok(()),
         Some(why) => Err(Error::Kernel(why)),
     }
@@ -42,7 +63,12 @@ pub fn slabs_stall() -> bool {
     upstream().is_none_or(|version| version < SLABS_ARE_CHEAP)
 }
 
-fn harm(version: Option<Version>, is_realtime: bool, parts: &BTreeSet<Part>) -> Option<String> {
+fn harm(
+    version: Option<Version>,
+    has: Option<Has>,
+    is_realtime: bool,
+    parts: &BTreeSet<Part>,
+) -> Option<String> {
     let version = version?;
     let [major, minor, patch] = version;
     if is_realtime && version < RINGS_SPIN {
@@ -52,13 +78,29 @@ fn harm(version: Option<Version>, is_realtime: bool, parts: &BTreeSet<Part>) -> 
         ));
     }
     let walks = parts.contains(&Part::Sockets) || parts.contains(&Part::Ports);
-    let affected = FREES_TIME_WAIT_WRONGLY
-        .iter()
-        .find(|[from, to]| walks && (*from..*to).contains(&version));
-    affected.map(|[_, [to_major, to_minor, to_patch]]| {
-        format!(
+    if !walks || has.is_some_and(|has| has.younger || !has.batches) {
+        return None;
+    }
+    let mut affected = FREES_TIME_WAIT_WRONGLY.iter();
+    if let Some([_, [to_major, to_minor, to_patch]]) =
+        affected.find(|[from, to]| (*from..*to).contains(&version))
+    {
+        let vendor = match patch {
+            // Most vendors' numbers end so for ever.
+            0 => "; whether its vendor has mended it cannot be told",
+            _ => "",
+        };
+        return Some(format!(
             "Linux {major}.{minor}.{patch} corrupts its memory when sockets in TIME_WAIT are walked, which was mended in \
-             {to_major}.{to_minor}.{to_patch}: update it, or record --without sockets,ports"
+             {to_major}.{to_minor}.{to_patch}{vendor}: update it, or record --without sockets,ports"
+        ));
+    }
+    let taken_in = has.is_some() && version < FREES_TIME_WAIT_WRONGLY[0][0];
+    taken_in.then(|| {
+        format!(
+            "this kernel calls itself Linux {major}.{minor}.{patch} and walks sockets as 5.15 to 6.2 do, some of which \
+             corrupt their memory by it: whether this one does cannot be told: update it, or record --without \
+             sockets,ports"
         )
     })
 }
@@ -118,7 +160,7 @@ mod tests {
     #[test]
     fn a_kernel_that_would_be_harmed_is_not_recorded() {
         let all = BTreeSet::from([Part::Events, Part::Sockets]);
-        let says = |version, parts: &BTreeSet<Part>| harm(Some(version), false, parts);
+        let says = |version, parts: &BTreeSet<Part>| harm(Some(version), None, false, parts);
         for harmed in [[5, 15, 0], [5, 15, 107], [6, 0, 19], [6, 1, 24], [6, 2, 11]] {
             let why = says(harmed, &all).expect("it is one");
             assert!(
@@ -138,9 +180,31 @@ mod tests {
         ] {
             assert_eq!(says(well, &all), None, "{well:?}");
         }
-        assert!(harm(Some([6, 6, 30]), true, &all).is_some());
-        assert_eq!(harm(Some([6, 12, 0]), true, &all), None);
-        assert_eq!(harm(None, true, &all), None, "nobody knows");
+        assert!(harm(Some([6, 6, 30]), None, true, &all).is_some());
+        assert_eq!(harm(Some([6, 12, 0]), None, true, &all), None);
+        assert_eq!(harm(None, None, true, &all), None, "nobody knows");
+    }
+
+    #[test]
+    fn what_a_kernel_has_counts_for_more_than_its_number() {
+        let all = BTreeSet::from([Part::Sockets]);
+        let says = |version, batches, younger| {
+            let has = Has { batches, younger };
+            harm(Some(version), Some(has), false, &all)
+        };
+        // RHEL 9 is 5.14 for ever: first with the BPF of 5.15 and later, then with that of 6.4 and later.
+        assert_eq!(says([5, 14, 0], false, false), None);
+        let why = says([5, 14, 0], true, false).expect("it may");
+        assert!(
+            why.contains("cannot be told") && why.contains("--without"),
+            "{why}"
+        );
+        assert_eq!(says([5, 14, 0], true, true), None);
+        // UEK 7 is 5.15.0 for ever.
+        let why = says([5, 15, 0], true, false).expect("by its number");
+        assert!(why.contains("vendor"), "{why}");
+        assert_eq!(says([6, 2, 1], true, true), None, "its BPF is younger");
+        assert_eq!(says([6, 1, 25], true, false), None);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use super::tap::Tap;
 use crate::error::Error;
 use crate::health::HealthLog;
 use crate::netns::{self, Found, Home};
+use crate::patience::Patience;
 use crate::wire::packets::PacketsSkel;
 
 /// The open sockets. A packet socket keeps its namespace alive, which nothing else of ours does: so
@@ -46,15 +47,20 @@ impl<'a> Taps<'a> {
     }
 
     /// Opens a socket in every namespace that has none, closes those of namespaces that ended.
-    pub fn look(&mut self, health: &HealthLog) -> Result<(), Error> {
+    pub fn look(&mut self, health: &HealthLog, patience: Patience) -> Result<(), Error> {
         let mut found = netns::find();
         let since = self.looked.replace(Instant::now());
         let wanted = &self.options.filter.netns;
         found.retain(|inode, _| wanted.is_empty() || wanted.contains(inode));
         self.open.retain(|inode, _| found.contains_key(inode));
+        let mut left_out = 0;
         for (inode, found) in found {
             if let Some((known, _)) = self.open.get_mut(&inode) {
                 *known = found;
+                continue;
+            }
+            if patience.is_over() {
+                left_out += 1;
                 continue;
             }
             match self.tap(inode, &found) {
@@ -82,6 +88,10 @@ impl<'a> Taps<'a> {
                     }
                 }
             }
+        }
+        if left_out > 0 && patience.is_whole() {
+            let detail = "network namespaces whose packets are seen later on: it took too long at the beginning";
+            health.say(SourceName::Packets, HealthKind::Partial, left_out, detail)?;
         }
         Ok(())
     }

@@ -16,6 +16,7 @@ use super::taps::Taps;
 use crate::error::Error;
 use crate::health::HealthLog;
 use crate::pace::{Allowance, Pace};
+use crate::patience::Moments;
 use crate::rights;
 use crate::ring::{Count, DRAIN_EVERY, RING_FULL};
 use crate::ring_source::{RingSource, run};
@@ -49,8 +50,9 @@ pub fn watch(
         unreadable: Count::default(),
         pace: Pace::new(DRAIN_EVERY, MOST, allowance),
         looked: Instant::now(),
+        moments: control.moments(),
     };
-    watched.taps.look(health)?;
+    watched.taps.look(health, control.beginning())?;
     run(watched, health, control)
 }
 
@@ -93,6 +95,7 @@ struct Watched<'o> {
     pace: Pace,
     /// When it was last looked for namespaces.
     looked: Instant,
+    moments: Moments,
 }
 
 impl RingSource for Watched<'_> {
@@ -130,7 +133,7 @@ impl RingSource for Watched<'_> {
         }
         self.looked = Instant::now();
         self.pace.begin();
-        self.taps.look(health)?;
+        self.taps.look(health, self.moments.between())?;
         let slowed = self.pace.end();
         if let Some(detail) = slowed.filter(|_| self.pace.interval > self.options.interval) {
             let detail = format!("a look for network namespaces {detail}");

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
+use std::sync::Arc;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, MapType, OpenObject};
@@ -16,6 +17,7 @@ use crate::filter::{Filter, WireFilter};
 use crate::health::HealthLog;
 use crate::iter;
 use crate::kernel::{KernelBtf, MISSED, Missed, hz};
+use crate::patience::{Moments, Patience};
 use crate::ring::{Count, RING_FULL};
 use crate::wire::requests::{RequestsSkel, RequestsSkelBuilder};
 use crate::wire::{read, same, tw_exchange, tw_requests, tw_service};
@@ -100,6 +102,7 @@ impl<'o> Requests<'o> {
     pub fn attach(
         object: &'o mut MaybeUninit<OpenObject>,
         options: &RequestOptions,
+        patience: Patience,
     ) -> Result<Result<Requests<'o>, Verdict>, Error> {
         let btf = KernelBtf::load().map_err(Error::Kernel)?;
         let programs = match choose(&btf) {
@@ -140,7 +143,7 @@ impl<'o> Requests<'o> {
             Err(e) => return Ok(Err(Verdict::Failed(bpf_error(&e)))),
         };
         // Known before the first data comes: then its end answers.
-        let listening = Listening::find(&options.filter);
+        let listening = Listening::find(&options.filter, patience);
         for (netns, port) in listening.all {
             let key = [netns.to_ne_bytes(), u32::from(port).to_ne_bytes()].concat();
             let listening = &skel.maps.listening;
@@ -347,9 +350,12 @@ pub fn source(verdict: Verdict) -> Source {
 /// Tries everything and lets go again.
 pub fn checkup(options: &RequestOptions) -> Vec<Source> {
     let mut object = MaybeUninit::uninit();
-    vec![source(match Requests::attach(&mut object, options) {
-        Ok(Ok(_)) => Verdict::Attached,
-        Ok(Err(verdict)) => verdict,
-        Err(e) => Verdict::Failed(e.reason()),
-    })]
+    let moments = Moments::begin(None, Arc::default());
+    vec![source(
+        match Requests::attach(&mut object, options, moments.beginning()) {
+            Ok(Ok(_)) => Verdict::Attached,
+            Ok(Err(verdict)) => verdict,
+            Err(e) => Verdict::Failed(e.reason()),
+        },
+    )]
 }

@@ -5,6 +5,7 @@ use std::io;
 use crate::filter::Filter;
 use crate::netlink::{self, SOCK_DIAG};
 use crate::netns::{self, Home};
+use crate::patience::Patience;
 
 /// SOCK_DIAG_BY_FAMILY.
 const BY_FAMILY: u16 = 20;
@@ -29,7 +30,7 @@ pub struct Listening {
 
 impl Listening {
     /// Asks every namespace that is watched.
-    pub fn find(filter: &Filter) -> Listening {
+    pub fn find(filter: &Filter, patience: Patience) -> Listening {
         let mut listening = Listening::default();
         let home = match Home::remember() {
             Ok(home) => home,
@@ -40,6 +41,10 @@ impl Listening {
         };
         for (netns, at) in netns::find() {
             if !filter.netns.is_empty() && !filter.netns.contains(&netns) {
+                continue;
+            }
+            if patience.is_over() {
+                listening.lacks(io::Error::other("it took too long at the beginning"));
                 continue;
             }
             match home.visit(&at, listening_here) {

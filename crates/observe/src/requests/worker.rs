@@ -36,7 +36,7 @@ pub fn watch(
     control: &Control,
 ) -> Result<Report, Error> {
     let mut object = MaybeUninit::uninit();
-    let mut requests = match Requests::attach(&mut object, options)? {
+    let mut requests = match Requests::attach(&mut object, options, control.beginning())? {
         Ok(requests) => requests,
         Err(verdict) => return control.idle(vec![source(verdict)]),
     };

@@ -16,6 +16,7 @@ use crate::error::{Error, bpf_error};
 use crate::iter::EAGAIN;
 use crate::kernel::KernelBtf;
 use crate::pace::thread_cpu;
+use crate::patience::Patience;
 use crate::wire::sockets::{SocketsSkel, SocketsSkelBuilder};
 use crate::wire::{read, tw_listener, tw_record, tw_socket};
 
@@ -126,13 +127,14 @@ impl<'o> Sockets<'o> {
     /// Writes a row for every socket of the calling thread's namespace; with the jiffy `since`, only
     /// for connections that moved since then and for all that are neither ESTABLISHED nor TIME_WAIT.
     /// Calls `listener` with the inode of each listener's file. CPU time of the walk, which another
-    /// thread made.
+    /// thread made, and whether it came to its end before the patience did.
     pub fn dump(
         &mut self,
         since: Option<u32>,
         rows: &mut SocketRows,
+        patience: Patience,
         mut listener: impl FnMut(u64),
-    ) -> Result<Duration, Error> {
+    ) -> Result<(Duration, bool), Error> {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.full_dump = since.is_none().into();
             bss.since = since.unwrap_or(0);
@@ -145,8 +147,8 @@ impl<'o> Sockets<'o> {
         let (send, chunks) = sync_channel(CHUNKS_AHEAD);
         thread::scope(|scope| {
             let walk = scope.spawn(move || {
-                read_all(iter, &send);
-                thread_cpu()
+                let whole = read_all(iter, &send, patience);
+                (thread_cpu(), whole)
             });
             let mut pending = Vec::new();
             for chunk in chunks {
@@ -193,12 +195,12 @@ impl<'o> Sockets<'o> {
     }
 }
 
-/// Reads the iterator to its end.
-fn read_all(mut iter: Iter, send: &SyncSender<io::Result<Vec<u8>>>) {
+/// Reads the iterator; whether to its end.
+fn read_all(mut iter: Iter, send: &SyncSender<io::Result<Vec<u8>>>, patience: Patience) -> bool {
     let mut buffer = vec![0; READ_BYTES];
-    loop {
+    while !patience.is_over() {
         let chunk = match iter.read(&mut buffer) {
-            Ok(0) => return,
+            Ok(0) => return true,
             Ok(n) => Ok(buffer[..n].to_vec()),
             Err(e) if e.raw_os_error() == Some(EAGAIN) => continue,
             Err(e) => Err(e),
@@ -206,7 +208,8 @@ fn read_all(mut iter: Iter, send: &SyncSender<io::Result<Vec<u8>>>) {
         let failed = chunk.is_err();
         // Nobody listens any more when decoding has failed.
         if send.send(chunk).is_err() || failed {
-            return;
+            return true;
         }
     }
+    false
 }

@@ -1,6 +1,5 @@
 //! Stacks: addresses from the kernel to the tables `stack` and `frame`, every stack and frame once.
 
-mod aside;
 mod context;
 mod demangle;
 mod elf;

@@ -1,13 +1,14 @@
 //! User stacks: found in what is known already, or asked of the thread that reads processes.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use ahash::AHashMap;
 use recording::{Error, HealthKind, SourceName};
 
-use super::aside::{Aside, Said};
 use super::resolver::{Resolved, Resolver};
 use super::{KnownFrame, MAX_STACKS, Place, Stacks, hash, hex};
+use crate::aside::{Aside, Said};
 use crate::health::HealthLog;
 use crate::space;
 
@@ -27,6 +28,8 @@ struct Notes {
     new: Vec<String>,
 }
 
+/// Symbols are asked for now and then, and a program's may take a while to read.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Different notes of one recording: files may come and go for days.
 const MAX_NOTES: usize = 32;
 
@@ -41,7 +44,7 @@ impl Notes {
 impl Default for UserSymbols {
     fn default() -> Self {
         let aside = || {
-            Aside::new(|| {
+            Aside::new("symbols", PATIENCE, || {
                 let mut resolver = Resolver::default();
                 Box::new(move |pid, addresses: Vec<u64>| resolver.resolve(pid, &addresses))
             })

@@ -1,6 +1,6 @@
 //! The thread that reads how much of the host is used: CPUs, interrupts, the USE checklist.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,8 @@ use super::{cgroups, descriptors, memory, pressure, socket_memory};
 use crate::error::Error;
 use crate::health::HealthLog;
 use crate::netns::{self, Found, Home};
-use crate::pace::{Allowance, Pace};
+use crate::pace::{Allowance, Pace, thread_cpu};
+use crate::patience::Patience;
 use crate::procfile::ProcFile;
 use crate::space;
 use crate::worker::{Control, Report};
@@ -54,7 +55,7 @@ pub fn watch_usage(
     let mut owners = MaybeUninit::uninit();
     let mut usage = Usage::new(options, writer, health, &mut owners)?;
     let mut pace = Pace::new(options.interval, MOST, options.allowance);
-    usage.round()?;
+    usage.round(control.beginning())?;
     // Someone may be watching: the first round holds what later ones only change.
     usage.seal()?;
     control.ready(usage.report());
@@ -64,7 +65,7 @@ pub fn watch_usage(
         if stopping {
             usage.looked_around = None; // a last look at processes and cgroups, too
         }
-        usage.round()?;
+        usage.round(control.round(stopping))?;
         if stopping {
             usage.seal()?;
             return Ok(usage.report());
@@ -95,7 +96,8 @@ struct Usage<'a, 'o> {
     most_time_wait: MostTimeWait,
     owners: Result<Owners<'o>, Error>,
     hierarchies: Vec<Hierarchy>,
-    namespaces: Vec<Found>,
+    /// Whose turn it is comes first.
+    namespaces: VecDeque<Found>,
     looked_around: Option<Instant>,
     seen: BTreeMap<u32, Namespace>,
     /// What could not be read, told once each.
@@ -130,23 +132,20 @@ impl<'a, 'o> Usage<'a, 'o> {
             speeds: Speeds::default(),
             most_time_wait: MostTimeWait::default(),
             owners: Owners::load(owners),
-            namespaces: Vec::new(),
+            namespaces: VecDeque::new(),
             looked_around: None,
             seen: BTreeMap::new(),
             told: HashSet::new(),
         })
     }
 
-    /// One reading of everything.
-    fn round(&mut self) -> Result<(), Error> {
+    /// One reading of everything; of namespaces other than the own in turn as many as a round may take.
+    fn round(&mut self, patience: Patience) -> Result<(), Error> {
         let due = |at: Instant| at.elapsed() >= LOOK_AROUND_EVERY;
         let look_around = self.looked_around.is_none_or(due);
         if look_around {
             self.looked_around = Some(Instant::now());
-            self.namespaces = netns::find().into_values().collect();
-            let wanted = &self.options.netns;
-            let ours = |f: &Found| wanted.is_empty() || wanted.contains(&f.namespace.inode);
-            self.namespaces.retain(ours);
+            self.look_for_namespaces();
             self.speeds.forget();
             self.most_time_wait.forget();
         }
@@ -160,17 +159,72 @@ impl<'a, 'o> Usage<'a, 'o> {
         interfaces::of_host(file, lines)?;
         socket_memory::of_host(file, lines)?;
         descriptors::of_host(file, lines)?;
-        for found in std::mem::take(&mut self.namespaces) {
-            if self.namespace(&found)? {
-                self.namespaces.push(found);
-            }
-        }
+        self.visits(patience)?;
         if look_around && space::pids_are_ours() {
             self.processes()?;
         }
         self.cpus.seal_if_due()?;
         self.interrupts.seal_if_due()?;
         self.lines.seal_if_due()
+    }
+
+    /// Those that are known keep their turns.
+    fn look_for_namespaces(&mut self) {
+        let mut found = netns::find();
+        let wanted = &self.options.netns;
+        found.retain(|inode, _| wanted.is_empty() || wanted.contains(inode));
+        let known = std::mem::take(&mut self.namespaces).into_iter();
+        let known: Vec<Found> = known
+            .filter_map(|f| found.remove(&f.namespace.inode))
+            .collect();
+        // New ones first.
+        self.namespaces = found.into_values().chain(known).collect();
+    }
+
+    /// The lines of the own namespace, and of others until the round has taken what it may.
+    fn visits(&mut self, patience: Patience) -> Result<(), Error> {
+        let began = thread_cpu();
+        let most = self.options.interval / self.options.allowance.part_in(MOST);
+        let own = self.home_inode;
+        let is_own = |f: &Found| Some(f.namespace.inode) == own;
+        if let Some(at) = self.namespaces.iter().position(is_own)
+            && let Some(home) = self.namespaces.remove(at)
+        {
+            self.namespaces.push_front(home);
+        }
+        let all = self.namespaces.len();
+        for nth in 0..all {
+            let spent = thread_cpu().saturating_sub(began) >= most;
+            if nth > 0 && (patience.is_over() || !patience.is_whole() && spent) {
+                let left = all - nth;
+                return self.left_out(left as u64, patience);
+            }
+            if let Some(found) = self.namespaces.pop_front()
+                && self.namespace(&found)?
+            {
+                self.namespaces.push_back(found);
+            }
+        }
+        Ok(())
+    }
+
+    fn left_out(&mut self, left: u64, patience: Patience) -> Result<(), Error> {
+        let detail = match (patience.is_whole(), patience.is_last()) {
+            (true, true) => {
+                "network namespaces whose interfaces were not read once more at the end: it took too long"
+            }
+            (true, false) => {
+                "network namespaces whose interfaces are read later: it took too long at the beginning"
+            }
+            // Told to end: the last round follows.
+            (false, _) if patience.is_over() => return Ok(()),
+            (false, _) => {
+                return self.tell_once("interfaces of network namespaces are read in turn".into());
+            }
+        };
+        Ok(self
+            .health
+            .say(SourceName::Resources, HealthKind::Partial, left, detail)?)
     }
 
     /// The lines of one namespace, read from inside it; whether it is there.

@@ -8,11 +8,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::rights;
+
 /// Answers questions about processes; belongs to the thread.
 pub type Answers<Q, A> = Box<dyn FnMut(u32, Q) -> A>;
 
 /// Asks such a thread.
 pub struct Aside<Q, A> {
+    name: &'static str,
     make: fn() -> Answers<Q, A>,
     thread: Option<Channels<Q, A>>,
     /// Processes that a question was about that had no answer: never asked about again.
@@ -43,18 +46,20 @@ pub enum Said<A> {
 const MOST_LEFT: usize = 4;
 
 impl<Q: Send + 'static, A: Send + 'static> Aside<Q, A> {
-    /// A thread is started when something is asked, and runs what `make` gives.
-    pub fn new(make: fn() -> Answers<Q, A>) -> Aside<Q, A> {
+    /// A thread of this name is started when something is asked, and runs what `make` gives. Whoever asks waits so long
+    /// for an answer. It keeps no rights but to read what processes have of their own.
+    pub fn new(name: &'static str, patience: Duration, make: fn() -> Answers<Q, A>) -> Self {
         Aside {
+            name,
             make,
             thread: None,
             shunned: HashSet::new(),
-            patience: Duration::from_secs(2),
+            patience,
             give_up: Duration::from_secs(10),
         }
     }
 
-    /// Asks about a process, and waits for the answer for two seconds at most.
+    /// Asks about a process, and waits for the answer as long as the patience lasts.
     pub fn ask(&mut self, pid: u32, question: Q) -> Said<A> {
         if self.shunned.contains(&pid) || self.shunned.len() >= MOST_LEFT {
             return Said::Never;
@@ -73,7 +78,7 @@ impl<Q: Send + 'static, A: Send + 'static> Aside<Q, A> {
                 }
             }
         }
-        let Some(asked) = self.thread.take().or_else(|| start(self.make)) else {
+        let Some(asked) = self.thread.take().or_else(|| start(self.name, self.make)) else {
             return Said::Late;
         };
         let asked = self.thread.insert(asked);
@@ -100,13 +105,15 @@ impl<Q: Send + 'static, A: Send + 'static> Aside<Q, A> {
 }
 
 fn start<Q: Send + 'static, A: Send + 'static>(
+    name: &str,
     make: fn() -> Answers<Q, A>,
 ) -> Option<Channels<Q, A>> {
     let (questions, asked) = sync_channel::<(u32, Q)>(1);
     let (answer, answers) = sync_channel(1);
-    let thread = thread::Builder::new().name("tcpwhy:symbols".into());
+    let thread = thread::Builder::new().name(format!("tcpwhy:{name}"));
     // It ends when nobody asks any more, and nobody waits for that.
     let thread = thread.spawn(move || {
+        rights::keep_only(rights::OF_PROCESSES);
         let mut answering = make();
         for (pid, question) in asked {
             if answer.send(answering(pid, question)).is_err() {
@@ -137,9 +144,7 @@ mod tests {
     }
 
     fn hurried() -> Aside<Receiver<()>, u32> {
-        let mut aside = Aside::new(doubling);
-        aside.patience = Duration::from_millis(20);
-        aside
+        Aside::new("test", Duration::from_millis(20), doubling)
     }
 
     /// Asks until it is not late: a loaded machine may be slow to answer at all.
