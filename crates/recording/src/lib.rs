@@ -68,7 +68,7 @@ pub use replace::replace;
 pub use row_ref::RowRef;
 pub use rows::{Row, Rows};
 pub use scan::{Batch, Scan};
-pub use scratch::{ASIDE, Scratch, left_aside, sweep};
+pub use scratch::{ASIDE, Scratch, UNPACKED, left, sweep};
 pub use stacks::{Place, Stacks};
 #[doc(hidden)]
 pub use table::Columnar;

@@ -13,6 +13,8 @@ use crate::Owner;
 
 /// The `thing` of a [`Scratch`] that holds what is the user's, out of the way for a while: it is never swept.
 pub const ASIDE: &str = "replaced";
+/// The `thing` of a [`Scratch`] that holds a recording on its way into one file: it is the user's and never swept.
+pub const UNPACKED: &str = "record";
 
 /// A directory of this process that nobody else may look into, removed with its value. Of a process
 /// that was killed it stays behind until [`sweep`] finds it.
@@ -49,30 +51,31 @@ impl Scratch {
 
 /// Removes what killed processes left in `place`, and says what it was. Only real directories that
 /// are ours are removed, of owners that run no more, here or in another pid namespace. What cannot be
-/// removed stays: that is no reason not to do what one came for. So does what is [`left_aside`].
+/// removed stays: that is no reason not to do what one came for. So does what is the user's: see [`left`].
 pub fn sweep(place: &Path) -> Vec<PathBuf> {
-    let left = left(place, false);
+    let of_users = |thing: &str| [ASIDE, UNPACKED].contains(&thing);
+    let left = dead(place, move |thing| !of_users(thing));
     left.filter(|dir| fs::remove_dir_all(dir).is_ok()).collect()
 }
 
-/// Of what killed processes left in `place` the directories that hold what is the user's: see [`ASIDE`].
-pub fn left_aside(place: &Path) -> Vec<PathBuf> {
-    left(place, true).collect()
+/// What killed processes left in `place` of this `thing`, which is the user's: [`ASIDE`] or [`UNPACKED`].
+pub fn left(place: &Path, thing: &'static str) -> Vec<PathBuf> {
+    dead(place, move |is| is == thing).collect()
 }
 
-fn left(place: &Path, aside: bool) -> impl Iterator<Item = PathBuf> {
+fn dead(place: &Path, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(place).into_iter().flatten().flatten();
     let named = entries.filter(move |entry| {
         let name = entry.file_name();
         let name = name.to_str().unwrap_or_default();
-        is_aside(name) == aside && Owner::of(name).is_some_and(|owner| !owner.lives())
+        wanted(thing(name)) && Owner::of(name).is_some_and(|owner| !owner.lives())
     });
     named.map(|entry| entry.path()).filter(|dir| is_left(dir))
 }
 
-/// Whether it is so called: `tcpwhy-PID-STARTED-RUN-replaced-…`.
-fn is_aside(name: &str) -> bool {
-    name.split('-').nth(4) == Some(ASIDE)
+/// What it is for: `replaced` of `tcpwhy-PID-STARTED-RUN-replaced-…`.
+fn thing(name: &str) -> &str {
+    name.split('-').nth(4).unwrap_or_default()
 }
 
 /// Whether a directory is our own, and nobody uses it.
@@ -128,8 +131,11 @@ mod tests {
         let left = place.path().join(dead("replaced-x1y2z3"));
         fs::create_dir_all(left.join("r.tcpwhy")).unwrap();
         let live = Scratch::make(place.path(), ASIDE).unwrap();
+        let unpacked = place.path().join(dead("record-a1b2c3"));
+        fs::create_dir(&unpacked).unwrap();
         assert!(sweep(place.path()).is_empty());
-        assert_eq!(left_aside(place.path()), [left.as_path()]);
+        assert_eq!(super::left(place.path(), ASIDE), [left.as_path()]);
+        assert_eq!(super::left(place.path(), UNPACKED), [unpacked]);
         assert!(left.join("r.tcpwhy").exists() && live.path().exists());
     }
 

@@ -1,7 +1,7 @@
 //! Explains in a thread of its own, at low priority, as often as its budget allows.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -10,6 +10,8 @@ use anyhow::{Context, Result};
 use explain::Explanation;
 use recording::Recording;
 use rustix::time::{ClockId, clock_gettime};
+
+use crate::confine::confine;
 
 /// Between two beginnings, however cheap.
 const LEAST: Duration = Duration::from_secs(5);
@@ -59,13 +61,17 @@ pub struct Explainer {
 }
 
 impl Explainer {
-    /// Starts the thread; it ends with this.
-    pub fn start(options: explain::Options) -> Result<Explainer> {
+    /// Starts the thread, which has no rights but over what lies in `dir` where that is said; it ends with this.
+    pub fn start(options: explain::Options, dir: Option<&Path>) -> Result<Explainer> {
+        let dir = dir.map(Path::to_path_buf);
         let (jobs, take) = sync_channel::<Job>(1);
         let (tell, done) = sync_channel(1);
         let work = move || {
             // Where this is refused, explaining competes: then it costs what it may all the same.
             let _ = rustix::process::setpriority_process(None, NICE);
+            if let Some(dir) = &dir {
+                confine(&[], &[dir]);
+            }
             for job in take {
                 let before = cpu_time();
                 let explained = explain::explain_with(&job.recording, &options);

@@ -6,9 +6,10 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use recording::{Error, Recording, is_packed};
+use recording::{Error, Recording, Scratch, is_packed};
 
-use crate::{kept, signals, surroundings};
+use crate::confine::{Confined, confine};
+use crate::{kept, signals, surroundings, unfinished};
 
 /// As much as tells what a file is.
 const HEAD: u64 = 512;
@@ -19,6 +20,56 @@ pub enum Given {
     Recording(Box<Recording>),
     /// Something else that can be read.
     Other(Box<dyn Read>),
+}
+
+/// Goes with a process that reads recordings without rights.
+pub struct Held {
+    /// Where what is one file is unpacked.
+    _room: Option<Scratch>,
+}
+
+/// From now on this process has no rights but to read these recordings, and to write where `output` says, if it does.
+pub fn hold<'p>(paths: impl IntoIterator<Item = &'p Path>, output: Option<&Path>) -> Result<Held> {
+    surroundings::sweep_all();
+    let mut reads: Vec<&Path> = Vec::new();
+    let mut packed = false;
+    for path in paths.into_iter().filter(|path| !is_stdin(path)) {
+        // One that a killed run moved out of the way is back then.
+        kept::settle(path);
+        packed |= !path.is_dir();
+        reads.push(path);
+    }
+    let room = if packed || reads.is_empty() {
+        let room = surroundings::scratch("unpack")?;
+        surroundings::stay_in(room.path());
+        Some(room)
+    } else {
+        None
+    };
+    let writes: Vec<&Path> = output
+        .into_iter()
+        .chain(room.as_ref().map(Scratch::path))
+        .collect();
+    tell(confine(&reads, &writes));
+    if let Some(room) = &room {
+        signals::end_the_process(Some(room.path()))?;
+    }
+    Ok(Held { _room: room })
+}
+
+fn tell(held: Confined) {
+    let what = |held: bool| {
+        if held {
+            "held by the kernel"
+        } else {
+            "not held: this kernel cannot"
+        }
+    };
+    cli::detail(&format!(
+        "tcpwhy: reading without capabilities; files {}, calls {}",
+        what(held.files),
+        what(held.calls)
+    ));
 }
 
 /// Opens a recording. One that is no directory is unpacked into a temporary one, which goes with its value, or
@@ -86,6 +137,8 @@ fn input(path: &Path) -> Result<Box<dyn Read>> {
     let kind = match fs::metadata(path) {
         Ok(there) => there.file_type(),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            // It may be what a killed run was to make.
+            unfinished::tell();
             return Err(Error::Missing(path.to_path_buf()).into());
         }
         Err(e) => return Err(e).with_context(shown),

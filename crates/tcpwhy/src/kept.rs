@@ -5,6 +5,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, rename};
 use std::io::{self, IsTerminal};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,10 +15,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use cli::Target;
 use jiff::Timestamp;
-use recording::{ASIDE, PACKED, Scratch, is_recording, left_aside, pack};
+use recording::{ASIDE, PACKED, Scratch, UNPACKED, is_recording, left, pack};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::{signals, surroundings};
+use crate::{signals, surroundings, unfinished};
 
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
@@ -68,11 +69,15 @@ impl Kept {
         // Before the work: what cannot be written is said at once.
         target.try_beside()?;
         let is_dir = there.is_some_and(|there| there.is_dir());
+        let kept = Kept::nowhere(UNPACKED)?;
+        if let (Some(scratch), true) = (&kept.scratch, target.is_file()) {
+            unfinished::note(scratch.path(), name)?;
+        }
         Ok(Kept {
             packed: Some(target),
             name: name.to_path_buf(),
             replaced: is_dir.then(|| Replaced::of(name)).transpose()?,
-            ..Kept::nowhere("record")?
+            ..kept
         })
     }
 
@@ -80,7 +85,7 @@ impl Kept {
     pub fn nowhere(thing: &str) -> Result<Kept> {
         let scratch = surroundings::scratch(thing)?;
         Ok(Kept {
-            dir: scratch.path().join("live.tcpwhy"),
+            dir: scratch.path().join(unfinished::LIVE),
             name: PathBuf::new(),
             packed: None,
             scratch: Some(scratch),
@@ -93,9 +98,26 @@ impl Kept {
         &self.dir
     }
 
+    /// What it is recorded in, when that goes with us.
+    pub fn scratch(&self) -> Option<&Path> {
+        self.scratch.as_ref().map(Scratch::path)
+    }
+
     /// What the user named.
     pub fn name(&self) -> &Path {
         &self.name
+    }
+
+    /// What is to hold what is recorded.
+    pub fn beside(&self) -> &Path {
+        beside(&self.dir)
+    }
+
+    /// Whether it becomes one file where it is recorded, and is there twice for a while.
+    pub fn is_twice(&self) -> bool {
+        let device = |path: &Path| fs::metadata(path).ok().map(|m| m.dev());
+        let packed = self.packed.as_ref().filter(|target| target.is_file());
+        packed.is_some() && device(beside(&self.name)) == device(beside(&self.dir))
     }
 
     /// Recording has begun: the directory is there, and of our making.
@@ -244,7 +266,7 @@ impl Drop for Replaced {
 
 /// Puts back what a killed run moved out of the way of `name`; where something has that name, says where it lies.
 pub fn settle(name: &Path) {
-    for dir in left_aside(beside(name)) {
+    for dir in left(beside(name), ASIDE) {
         let aside = dir.join(name_aside(name));
         if fs::symlink_metadata(&aside).is_err() {
             continue;
@@ -392,7 +414,7 @@ mod tests {
         make(&at, "another");
         drop(kept);
         assert_eq!(label(&at), "another");
-        let aside = left_aside(place.path());
+        let aside = left(place.path(), ASIDE);
         assert!(aside.is_empty(), "this process lives: {aside:?}");
         let dirs = fs::read_dir(place.path()).unwrap().map(|e| e.unwrap());
         let mut older = dirs.map(|e| e.path().join("r.tcpwhy"));

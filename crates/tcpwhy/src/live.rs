@@ -4,11 +4,12 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use cli::Target;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -16,6 +17,8 @@ use observe::{Filter, Options, Part, ProfileOptions, Session};
 use recording::{Manifest, Verdict};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::caller::Caller;
+use crate::disk::Disk;
 use crate::filters::FilterArgs;
 use crate::kept::Kept;
 use crate::surroundings;
@@ -83,7 +86,10 @@ pub struct LiveArgs {
     /// Pseudonyms for addresses and names, in the recording and in what is said of it
     #[arg(long)]
     pub redact: bool,
-    /// Run this command and record until it ends
+    /// Run COMMAND as root, not as who called sudo
+    #[arg(long, requires = "command")]
+    pub as_root: bool,
+    /// Run this command and record until it ends; under sudo as who called it
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
     // Last, as its heading would go on over what follows.
@@ -97,11 +103,43 @@ pub struct Recorded {
     pub manifest: Manifest,
     /// Why it ended before its time, if an error ended it: what came before is whole.
     pub cut_by: Option<anyhow::Error>,
+    /// It ended as it has the size that was asked for.
+    pub is_full: bool,
+}
+
+/// When a recording ends by itself; with neither, when its command ends.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Bounds {
+    pub time: Option<Duration>,
+    pub bytes: Option<u64>,
+}
+
+impl Bounds {
+    /// After so long.
+    pub fn of_time(time: Option<Duration>) -> Bounds {
+        Bounds {
+            time,
+            ..Bounds::default()
+        }
+    }
+}
+
+/// What ended a recording before its time.
+enum Cut {
+    Failed(observe::Error),
+    /// The disk is as full as it may be: why.
+    Disk(String),
+    /// It has the size that was asked for.
+    Size,
 }
 
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// It is looked so often at how full the disk is: segments are sealed every three seconds.
+const DISK_EVERY: Duration = Duration::from_secs(1);
 /// How long a command may take to end after SIGTERM.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE: Duration = Duration::from_secs(1);
+/// Who waits so long for a recording to begin wants to know.
+const LONG: Duration = Duration::from_secs(1);
 
 /// What all of `explain` records is called so.
 const EXPLAIN: &str = "explain";
@@ -149,12 +187,12 @@ impl WhatArgs {
     }
 }
 
-/// Records `parts` and what is asked for into `kept` for `time`, or, when there is a command and no `time`, until it ends;
-/// or until `stop` is set.
+/// Records `parts` and what is asked for into `kept` within its bounds, or, when there is a command and no time, until it
+/// ends; or until `stop` is set.
 pub fn record(
-    stop: &AtomicBool,
+    stop: &Arc<AtomicBool>,
     kept: &Kept,
-    time: Option<Duration>,
+    bounds: Bounds,
     filter: Filter,
     parts: impl Iterator<Item = Part>,
     args: &LiveArgs,
@@ -163,15 +201,24 @@ pub fn record(
     let options = Options {
         redact: args.redact,
         labels: args.labels.clone(),
+        stop: stop.clone(),
         ..args.what.options(filter, parts)
     };
+    let disk = Disk::new(kept.is_twice());
+    if let Some(why) = disk.full(kept.beside(), 0) {
+        bail!("{why}; record elsewhere with -o, or make room");
+    }
     let began = Instant::now();
     let mut session = Session::start(kept.dir(), &options)?;
     kept.begun();
     let attached = began.elapsed();
-    let begun = say_ready(ready).and_then(|()| start(&args.command, kept.takes_stdout()));
-    let child = match begun {
-        Ok(child) => child,
+    if attached >= LONG {
+        // What is asked for with --for begins now.
+        cli::say(&format!("tcpwhy: attaching took {attached:.1?}"));
+    }
+    let begun = say_ready(ready).and_then(|()| start(args, kept.takes_stdout()));
+    let running = match begun {
+        Ok(running) => running,
         Err(e) => {
             // Nothing worth keeping was recorded.
             session.stop()?;
@@ -179,10 +226,12 @@ pub fn record(
             return Err(e);
         }
     };
-    if let Some(child) = &child {
-        session.runs(child.id());
+    if let Some(running) = &running {
+        session.runs(running.child.id());
     }
-    let cut_by = wait(&mut session, child, time, stop)?;
+    let cut = wait(&mut session, running, bounds, stop, |written| {
+        disk.full(kept.dir(), written)
+    })?;
     let manifest = session.stop()?;
     tell_sources(&manifest);
     cli::detail(&format!(
@@ -190,12 +239,21 @@ pub fn record(
         began.elapsed().saturating_sub(attached)
     ));
     let lasted = manifest.length().as_secs_f64();
-    let cut_by = cut_by.map(|why| {
-        anyhow::Error::new(why).context(format!(
+    let is_full = matches!(cut, Some(Cut::Size));
+    let cut_by = match cut {
+        Some(Cut::Failed(why)) => Some(anyhow::Error::new(why).context(format!(
             "an error ended the recording after {lasted:.1} s; what it holds is whole"
-        ))
-    });
-    Ok(Recorded { manifest, cut_by })
+        ))),
+        Some(Cut::Disk(why)) => Some(anyhow!(
+            "the recording ended after {lasted:.1} s, and what it holds is whole: {why}"
+        )),
+        Some(Cut::Size) | None => None,
+    };
+    Ok(Recorded {
+        manifest,
+        cut_by,
+        is_full,
+    })
 }
 
 /// Every source with its verdict, and what was lost of it, where details are asked for.
@@ -228,42 +286,60 @@ pub fn say_ready(target: Option<Target>) -> Result<()> {
 }
 
 /// Runs the command; its output goes to standard error where that is not to be mixed with ours.
-fn start(command: &[String], no_stdout: bool) -> Result<Option<Child>> {
-    let Some((program, args)) = command.split_first() else {
+fn start(args: &LiveArgs, no_stdout: bool) -> Result<Option<Running>> {
+    let Some((program, words)) = args.command.split_first() else {
         return Ok(None);
     };
+    let caller = Caller::find().filter(|_| !args.as_root);
     let mut command = Command::new(program);
     if no_stdout {
         let stderr = io::stderr().as_fd().try_clone_to_owned();
         command.stdout(stderr.context("giving the command its output")?);
     }
-    let command = observe::with_own_limits(command.args(args));
+    let mut command = observe::with_own_limits(command.args(words));
+    if let Some(caller) = &caller {
+        command = caller.run(command);
+    }
     // This thread ends with the process.
     let child = observe::ends_with_us(command).spawn();
     let child = child.map_err(|e| match e.kind() {
         io::ErrorKind::NotFound => anyhow!("{program}: command not found"),
         _ => anyhow!("{program}: {e}"),
     })?;
-    Ok(Some(child))
+    Ok(Some(Running {
+        child,
+        r#as: caller.map(|caller| caller.name),
+    }))
 }
 
-/// Waits for the end; if an error brought it, that.
+/// The command that is recorded.
+struct Running {
+    child: Child,
+    /// Whose rights it has, where they are not ours.
+    r#as: Option<String>,
+}
+
+/// Waits for the end; what brought it, if that is neither time nor command nor the user. `full` says why no more than so
+/// many bytes may be recorded.
 fn wait(
     session: &mut Session,
-    mut child: Option<Child>,
-    time: Option<Duration>,
+    mut running: Option<Running>,
+    Bounds { time, bytes }: Bounds,
     stop: &AtomicBool,
-) -> Result<Option<observe::Error>> {
+    full: impl Fn(u64) -> Option<String>,
+) -> Result<Option<Cut>> {
     let began = Instant::now();
     let mut ended_itself;
-    let mut cut_by = None;
+    let mut cut = None;
+    let mut looked = began;
     let bar = progress(time);
     loop {
         if !bar.is_hidden() {
             bar.set_position(began.elapsed().as_millis() as u64);
         }
-        ended_itself = match &mut child {
-            Some(child) => child
+        ended_itself = match &mut running {
+            Some(running) => running
+                .child
                 .try_wait()
                 .context("waiting for the command")?
                 .is_some(),
@@ -280,18 +356,35 @@ fn wait(
             Ok(says) => says.iter().for_each(|says| tell(&bar, says)),
             // It may have passed when the recording is ended, which then tells of none.
             Err(e) => {
-                cut_by = Some(e);
+                cut = Some(Cut::Failed(e));
+                break;
+            }
+        }
+        if bytes.is_some_and(|most| session.written() >= most) {
+            cut = Some(Cut::Size);
+            break;
+        }
+        if looked.elapsed() >= DISK_EVERY {
+            looked = Instant::now();
+            cut = full(session.written()).map(Cut::Disk);
+            if cut.is_some() {
                 break;
             }
         }
         sleep(LOOK_EVERY);
     }
     bar.finish_and_clear();
-    if let Some(mut child) = child {
+    if let Some(mut running) = running {
         let took = began.elapsed();
-        let status = end(&mut child)?;
+        let status = end(&mut running.child)?;
+        let user = match running.r#as {
+            Some(user) if !status.success() => {
+                format!(" (as {user}, who called sudo; --as-root runs it as root)")
+            }
+            _ => String::new(),
+        };
         let how = if ended_itself {
-            format!("ended after {took:.2?}: {status}")
+            format!("ended after {took:.2?}: {status}{user}")
         } else {
             format!("was ended by tcpwhy after {took:.2?}")
         };
@@ -299,7 +392,7 @@ fn wait(
         cli::say("");
         cli::say(&format!("tcpwhy: the command {how}"));
     }
-    Ok(cut_by)
+    Ok(cut)
 }
 
 /// Ends the command we started, by pid, if it still runs.

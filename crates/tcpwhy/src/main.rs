@@ -1,5 +1,8 @@
 //! The command that goes to a host that hurts: reads its arguments, hands each verb its own.
 
+mod caller;
+mod confine;
+mod disk;
 mod duration;
 mod examples;
 mod explainer;
@@ -13,10 +16,12 @@ mod pager;
 mod seen;
 mod sibling;
 mod signals;
+mod size;
 mod surroundings;
 mod terminal;
 #[cfg(test)]
 mod told;
+mod unfinished;
 mod verbs;
 mod watch;
 

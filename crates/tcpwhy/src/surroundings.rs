@@ -4,18 +4,20 @@
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result};
 use recording::{Scratch, sweep};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::unfinished;
+
 /// Where a live recording is kept while it is needed: in memory, where there is such a place.
 const IN_MEMORY: &[&str] = &["/dev/shm", "/run"];
 
 /// A flag that Ctrl-C, SIGTERM and a terminal that hangs up set, in place of ending the process. Every
-/// verb that records begins with it; it removes what killed runs left behind.
+/// verb that records begins with it; it removes what killed runs left behind, and says what of it is the user's.
 pub fn begin() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     // Under nohup it is to go on when the terminal hangs up.
@@ -24,6 +26,7 @@ pub fn begin() -> Result<Arc<AtomicBool>> {
         signal_hook::flag::register(signal, stop.clone()).context("installing signal handlers")?;
     }
     sweep_all();
+    unfinished::tell();
     Ok(stop)
 }
 
@@ -40,12 +43,22 @@ pub fn command_line() -> Vec<String> {
     args.map(|arg| arg.to_string_lossy().into_owned()).collect()
 }
 
+/// Where temporary directories are made: in this one while a process may make none elsewhere.
+static ROOM: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// From now on temporary directories are made in this one.
+pub fn stay_in(room: &Path) {
+    *ROOM.lock().unwrap_or_else(PoisonError::into_inner) = Some(room.to_path_buf());
+}
+
 /// A directory for what is needed until the process ends.
 pub fn scratch(thing: &str) -> Result<Scratch> {
-    Scratch::make(&env::temp_dir(), thing).with_context(|| {
+    let room = ROOM.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let place = room.unwrap_or_else(env::temp_dir);
+    Scratch::make(&place, thing).with_context(|| {
         format!(
             "making a temporary directory in {}; TMPDIR names another place",
-            env::temp_dir().display()
+            place.display()
         )
     })
 }

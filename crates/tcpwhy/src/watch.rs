@@ -81,7 +81,12 @@ const BUFFER: usize = 64 << 10;
 impl WatchArgs {
     /// Opens the recording that is to be read, which is done once: it may come from standard input.
     pub fn recording(&self) -> Result<Option<Recording>> {
-        self.from.as_deref().map(given::open).transpose()
+        let Some(from) = self.from.as_deref() else {
+            return Ok(None);
+        };
+        // Unpacked, it is held open by who reads it.
+        std::mem::forget(given::hold([from], None)?);
+        given::open(from).map(Some)
     }
 }
 
@@ -133,9 +138,10 @@ fn live(
     out: &mut impl Write,
 ) -> Result<()> {
     let filter = args.filters.live()?;
-    let options = options(need, args, &filter)?;
+    let mut options = options(need, args, &filter)?;
     let ready = ready_target(args.ready_file.as_ref())?;
     let pressed = surroundings::begin()?;
+    options.stop = pressed.clone();
     let (session, feed) = Session::live(&options)?;
     let how = how(args, session.manifest(), filter);
     let mut screen = Screen::new(out, &how).at_most(stop.count);

@@ -27,6 +27,7 @@ pub struct CompareArgs {
 pub fn run(args: &CompareArgs, out: &mut impl Write) -> Result<ExitCode> {
     let paths = [&args.recordings[..], &args.from].concat();
     given::at_most_one_stdin(&paths)?;
+    let _held = given::hold(paths.iter().map(PathBuf::as_path), None)?;
     let open = |path: &PathBuf| Ok((path.display().to_string(), given::open(path)?));
     let comparison = explain::compare::compare::<anyhow::Error>(paths.iter().map(open))?;
     if args.json {

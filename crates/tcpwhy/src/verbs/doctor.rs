@@ -9,6 +9,8 @@ use clap::Args;
 use recording::{Intent, Source, Verdict};
 use view::escape;
 
+use crate::confine::{self, Confined};
+
 /// Arguments of `tcpwhy doctor`.
 #[derive(Args, Debug)]
 pub struct DoctorArgs {
@@ -27,6 +29,7 @@ pub fn run(args: DoctorArgs, out: &mut impl Write) -> Result<ExitCode> {
         view::json::lines([&checkup], out)?;
     } else {
         text(&checkup, args.all, out)?;
+        writeln!(out, "{}", held(confine::tried()))?;
     }
     let fine = checkup.obstacle.is_none();
     Ok(if fine {
@@ -94,6 +97,22 @@ fn text(checkup: &observe::Checkup, all: bool, out: &mut impl Write) -> Result<(
         writeln!(out, "\nEvery source: tcpwhy doctor --all")?;
     }
     Ok(())
+}
+
+/// What holds verbs that read recordings to that.
+fn held(confined: Confined) -> String {
+    let is = |held: bool, by: &str| {
+        if held {
+            format!("by {by}")
+        } else {
+            format!("by nothing: this kernel has no {by}")
+        }
+    };
+    format!(
+        "\nRecordings are read without capabilities; files are held to those that it takes {}, calls {}.",
+        is(confined.files, "Landlock"),
+        is(confined.calls, "seccomp")
+    )
 }
 
 fn lacks(source: &Source) -> bool {

@@ -16,7 +16,7 @@ use view::text;
 
 use crate::filters;
 use crate::kept::Kept;
-use crate::live::{self, LiveArgs};
+use crate::live::{self, Bounds, LiveArgs};
 use crate::{given, looks, pager, surroundings};
 
 /// Arguments of `tcpwhy explain`.
@@ -90,36 +90,47 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
         );
     }
     // Read before it goes, when it is a temporary one.
-    let mut kept;
+    let mut kept = None;
     let (mut filter, mut cut_by) = (None, None);
     let named = args.recording.as_ref().or(args.from.as_ref());
     let dir = match named {
-        Some(recording) => recording.as_path(),
+        Some(recording) => recording.clone(),
         None => {
             // Resolved once: namespaces and cgroups may be gone when the recording ends.
             let asked = args.live.filters.live()?;
             let stop = surroundings::begin()?;
-            kept = match &args.output {
+            let made = kept.insert(match &args.output {
                 Some(name) => Kept::at(name, args.force)?,
                 None => Kept::nowhere("explain")?,
-            };
+            });
             let time = args
                 .time
                 .or(args.live.command.is_empty().then_some(DEFAULT_TIME));
             let parts = Part::to_explain();
-            let recorded = live::record(&stop, &kept, time, asked.clone(), parts, &args.live)?;
-            kept.end()?;
+            let recorded = live::record(
+                &stop,
+                made,
+                Bounds::of_time(time),
+                asked.clone(),
+                parts,
+                &args.live,
+            )?;
+            made.end()?;
             // Explaining may take long, and what is kept is whole.
-            kept.ends_with_signals()?;
+            made.ends_with_signals()?;
             cut_by = recorded.cut_by;
             filter = Some(if args.live.redact {
                 redacted(&recorded.manifest, asked)?
             } else {
                 asked
             });
-            kept.dir()
+            made.dir().to_path_buf()
         }
     };
+    let dir = dir.as_path();
+    let output = (args.write && dir.is_dir()).then_some(dir);
+    let output = output.or(kept.as_ref().and_then(Kept::scratch));
+    let _held = given::hold([dir], output)?;
     let recording = given::open(dir)?;
     let filter = match filter {
         Some(filter) => filter,

@@ -68,6 +68,10 @@ pub fn run(args: &FlameArgs, out: &mut impl Write) -> Result<ExitCode> {
     let target = args.output.as_deref().map(Target::of).transpose()?;
     let named = args.profile.iter().chain(&args.from);
     given::at_most_one_stdin(named.clone().chain(&args.diff))?;
+    let to_file = target.as_ref().filter(|target| target.is_file());
+    let output = to_file.and(args.output.as_deref());
+    let paths = named.clone().chain(&args.diff).map(PathBuf::as_path);
+    let _held = given::hold(paths, output)?;
     let path = named.last().context("no profile was named")?;
     let (profile, of) = read(path, args)?;
     let before = args.diff.as_deref().map(|path| read(path, args));

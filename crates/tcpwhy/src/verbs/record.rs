@@ -9,8 +9,8 @@ use clap::Args;
 use observe::Part;
 
 use crate::kept::{self, Kept};
-use crate::live::{self, LiveArgs};
-use crate::surroundings;
+use crate::live::{self, Bounds, LiveArgs};
+use crate::{surroundings, unfinished};
 
 /// Arguments of `tcpwhy record`.
 #[derive(Args, Debug)]
@@ -22,6 +22,12 @@ pub struct RecordArgs {
     /// Replace the recording that has this name
     #[arg(long, requires = "output")]
     force: bool,
+    /// Make a file of what a killed run left that was to be one
+    #[arg(long, conflicts_with_all = ["force", "time", "max_size", "command"])]
+    recover: bool,
+    /// End when the recording has this size: 500M, 2G. It ends in any case before the disk is full
+    #[arg(long, value_name = "SIZE", value_parser = crate::size::parse)]
+    max_size: Option<u64>,
     /// How long to record [default: 30s, or until COMMAND ends]
     #[arg(long = "for", value_name = "TIME", value_parser = crate::duration::parse)]
     time: Option<Duration>,
@@ -33,6 +39,10 @@ const DEFAULT_TIME: Duration = Duration::from_secs(30);
 
 /// Runs the verb.
 pub fn run(args: RecordArgs) -> Result<ExitCode> {
+    if args.recover {
+        unfinished::recover(args.output.as_deref())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let time = args
         .time
         .or(args.live.command.is_empty().then_some(DEFAULT_TIME));
@@ -44,7 +54,11 @@ pub fn run(args: RecordArgs) -> Result<ExitCode> {
     let mut kept = Kept::at(&name, args.force)?;
     kept.stops_with_reader(&stop)?;
     let parts = Part::by_default();
-    let recorded = live::record(&stop, &kept, time, filter, parts, &args.live)?;
+    let bounds = Bounds {
+        time,
+        bytes: args.max_size,
+    };
+    let recorded = live::record(&stop, &kept, bounds, filter, parts, &args.live)?;
     kept.end()?;
     let manifest = recorded.manifest;
     let lost: u64 = manifest.sources.iter().map(|s| s.lost).sum();
@@ -62,7 +76,12 @@ pub fn run(args: RecordArgs) -> Result<ExitCode> {
         0 => String::new(),
         lost => format!(", {lost} records lost (see --ring-kib)"),
     };
-    cli::say(&format!("recorded {seconds:.1} s{into}{lost}{next}"));
+    let full = if recorded.is_full {
+        ", as much as --max-size allows"
+    } else {
+        ""
+    };
+    cli::say(&format!("recorded {seconds:.1} s{into}{full}{lost}{next}"));
     match recorded.cut_by {
         Some(why) => Err(why),
         None => Ok(ExitCode::SUCCESS),

@@ -44,6 +44,9 @@ pub fn run(args: &ReportArgs, out: &mut impl Write) -> Result<ExitCode> {
     let mut recordings = Vec::new();
     let paths = [&args.recordings[..], &args.from].concat();
     given::at_most_one_stdin(&paths)?;
+    let to_file = target.as_ref().filter(|target| target.is_file());
+    let output = to_file.and(args.output.as_deref());
+    let _held = given::hold(paths.iter().map(PathBuf::as_path), output)?;
     for (i, path) in paths.iter().enumerate() {
         let recording = given::open(path)?;
         let (recording, _) = filters::redacted(args.redact, recording, Filter::default())?;

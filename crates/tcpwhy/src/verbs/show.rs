@@ -41,6 +41,7 @@ pub fn run(args: &ShowArgs, out: &mut impl Write) -> Result<ExitCode> {
         (None, None) => bail!("no recording was named"),
     };
     let places = places(words)?;
+    let _held = given::hold([path], None)?;
     let recording = given::open(path)?;
     for place in &places {
         is_there(&recording, place).with_context(|| path.display().to_string())?;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::Args;
-use observe::{Part, Session};
+use observe::{Options, Part, Session};
 use recording::{Feed, Intent, Manifest, Next, Verdict, Window, monotonic_ns};
 use view::How;
 use view::top::{
@@ -63,13 +63,15 @@ pub fn run(args: &TopArgs) -> Result<ExitCode> {
 
 fn recorded(path: &Path, args: &TopArgs) -> Result<()> {
     let stop = surroundings::begin()?;
+    // What is saved goes into the directory that it is run in.
+    let _held = given::hold([path], Some(Path::new(".")))?;
     let recording = given::open_held(path)?;
     let filter = args.filters.of(&recording.manifest)?;
     let terminal = begin(&format!("reading {} …", path.display()))?;
     let timeline = Timeline::read(&recording, filter.clone())?;
     let mut about = about(&recording.manifest, false);
     let span = timeline.span();
-    let mut explainer = Explainer::start(explain::Options::default().about(filter))?;
+    let mut explainer = Explainer::start(explain::Options::default().about(filter), None)?;
     let job = Job {
         recording,
         remove: None,
@@ -105,8 +107,14 @@ fn live(args: &TopArgs) -> Result<()> {
     let dir = surroundings::scratch_in_memory("top")?;
     let at = dir.path().join("live.tcpwhy");
     let parts = Part::by_default().chain([Part::Threads, Part::Requests]);
-    let options = args.what.options(without_tasks(&filter), parts);
-    let mut explainer = Explainer::start(explain::Options::default().about(filter.clone()))?;
+    let options = Options {
+        stop: stop.clone(),
+        ..args.what.options(without_tasks(&filter), parts)
+    };
+    let mut explainer = Explainer::start(
+        explain::Options::default().about(filter.clone()),
+        Some(dir.path()),
+    )?;
     let terminal = begin("attaching to the kernel …")?;
     let (mut session, feed) = Session::followed(&at, &options)?;
     let mut window = Window::of(&at);
