@@ -9,4 +9,5 @@ mod private;
 mod programs;
 mod rights;
 mod signals;
+mod strangers;
 mod surroundings;
