@@ -100,6 +100,12 @@ impl Scan {
             let found = credentials(name, authority);
             return found.map(|(keep, to)| (from + keep, from + to));
         }
+        if let Some(value) = after.strip_prefix(':')
+            && let Some(at) = data_source(value)
+        {
+            let from = rest.len() - value.len();
+            return Some((from, from + at));
+        }
         if words::is_secret(name) {
             let found = named(rest, name, end);
             if found.is_none() && is_option(name) && begins && after.trim_start().is_empty() {
@@ -290,6 +296,20 @@ fn credentials(scheme: &str, authority: &str) -> Option<(usize, usize)> {
         None if at >= TOKEN => Some((0, at)),
         None => None,
     }
+}
+
+/// How long the secret is that a data source as Go's drivers take it begins with, behind its user's name:
+/// `SECRET@tcp(db:3306)/shop`, `SECRET@/shop`.
+fn data_source(value: &str) -> Option<usize> {
+    let word = &value[..word(value)];
+    let is_place = |at: &usize| {
+        let place = &word[at + 1..];
+        let proto = place.find(|c: char| !c.is_ascii_alphanumeric());
+        let proto = proto.unwrap_or(place.len());
+        place.starts_with('/') || (proto > 0 && place[proto..].starts_with('('))
+    };
+    let mut ats = word.rmatch_indices('@').map(|(at, _)| at);
+    ats.find(is_place).filter(|at| *at > 0)
 }
 
 /// The name that a text begins with: of an option, a variable, a header, a program.

@@ -25,7 +25,17 @@ const SECRET: &[&str] = &[
     "masterpass",
 ];
 /// Words that do only at a name's end: `--auth`, but not `--auth-server`.
-const SECRET_LAST: &[&str] = &["auth", "pass", "passw", "pw", "signature", "sig"];
+const SECRET_LAST: &[&str] = &[
+    "auth",
+    "pass",
+    "passw",
+    "pw",
+    "signature",
+    "sig",
+    "psk",
+    "hmac",
+    "mnemonic",
+];
 /// Ends of words that are written together: PGPASSWORD, authtoken, setcookie.
 const SECRET_ENDS: &[&str] = &[
     "password",
@@ -58,6 +68,11 @@ const SECRET_KEYS: &[&str] = &[
     "auth",
     "app",
     "application",
+    "hmac",
+    "psk",
+    "preshared",
+    "jwt",
+    "webhook",
 ];
 /// Words at a name's end that make it tell of the secret, not hold it: `--password-file`.
 const ABOUT: &[&str] = &[
@@ -256,6 +271,10 @@ const PROGRAMS: &[Program] = &[
         &[("-P", Gives::Value)],
     ),
     (
+        &["dig", "nsupdate", "kdig", "knsupdate"],
+        &[("-y", Gives::After(':'))],
+    ),
+    (
         &["snmpwalk", "snmpget", "snmpbulkwalk"],
         &[
             ("-c", Gives::Value),
@@ -345,6 +364,14 @@ mod tests {
             "AccountKey",
             "--vault-token",
             "oauthToken",
+            "--psk",
+            "-psk",
+            "--hmac",
+            "--hmac-key",
+            "WG_PRESHARED_KEY",
+            "--jwt-key",
+            "--webhook-key",
+            "--mnemonic",
         ] {
             assert!(is_secret(name), "{name}");
         }
@@ -370,6 +397,9 @@ mod tests {
             "--tokenizer",
             "--secretary",
             "--use-auth",
+            "--psk-file",
+            "--hmac-algorithm",
+            "--hmac-mode",
         ] {
             assert!(!is_secret(name), "{name}");
         }
