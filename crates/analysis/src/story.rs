@@ -134,6 +134,7 @@ impl Story {
 
     /// The same, with at most so many connections.
     pub(crate) fn keeping(connections: usize, recording: &Recording) -> Result<Story, Error> {
+        let recording = &recording.for_sentences();
         let manifest = &recording.manifest;
         let named = manifest.namespaces.iter();
         let mut story = Story {

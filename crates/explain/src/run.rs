@@ -21,6 +21,7 @@ pub(crate) fn of_story(
     recording: &Recording,
     options: &Options,
 ) -> Result<Explanation, Error> {
+    let recording = &recording.for_sentences();
     let mut summary = Summary::of(recording, story);
     let mut note = |says: String| {
         let (source, kind) = ("explain".into(), NoteKind::LeftOut);

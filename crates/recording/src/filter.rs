@@ -6,7 +6,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Addr;
+use crate::{Addr, without_backquotes};
 
 /// Kinds that are given must all match; any of one kind does. Empty means everything.
 ///
@@ -54,7 +54,13 @@ impl Filter {
 
     /// Whether a task is asked for. What is not known of it matches nothing that is asked.
     pub fn task_ok(&self, pid: Option<u32>, comm: Option<&str>, cgroup: Option<u64>) -> bool {
-        let named = |comm: &str| self.comms.iter().any(|c| cut(c) == comm.as_bytes());
+        // A name is as it was recorded, or as sentences are made of it.
+        let is = |c: &str, comm: &str| {
+            let bytes = cut(c);
+            bytes == comm.as_bytes()
+                || (c.contains('`') && without_backquotes(&String::from_utf8_lossy(bytes)) == comm)
+        };
+        let named = |comm: &str| self.comms.iter().any(|c| is(c, comm));
         (self.pids.is_empty() || pid.is_some_and(|pid| self.pids.contains(&pid)))
             && (self.comms.is_empty() || comm.is_some_and(named))
             && (self.cgroups.is_empty() || cgroup.is_some_and(|id| self.cgroups.contains(&id)))

@@ -10,6 +10,7 @@
 #![warn(clippy::missing_errors_doc)]
 
 mod addr;
+mod backquotes;
 mod cell;
 mod chunks;
 mod clock;
@@ -50,6 +51,7 @@ mod word;
 mod write;
 
 pub use addr::Addr;
+pub use backquotes::without_backquotes;
 pub use cell::Value;
 #[doc(hidden)]
 pub use cell::{Cell, TextBuilder};

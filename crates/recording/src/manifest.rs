@@ -1,5 +1,6 @@
 //! `manifest.json`: what a recording is of: host, kernel, clock, namespaces, sources, own cost.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
@@ -12,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::files::{MANIFEST, make_file, open_file, open_given_dir};
 use crate::vocabulary::SourceName;
-use crate::{Error, Filter, limits, scrub};
+use crate::{Error, Filter, limits, scrub, without_backquotes};
 
 /// The newest format this code writes and reads. Raised when an old reader would misread.
 pub const FORMAT: u64 = 1;
@@ -201,6 +202,35 @@ pub struct OwnCost {
 }
 
 impl Manifest {
+    /// The same as sentences are made of it: without backquotes.
+    pub(crate) fn for_sentences(&self) -> Manifest {
+        let mut manifest = self.clone();
+        let host = &mut manifest.host;
+        let names = manifest.namespaces.iter_mut().map(|n| &mut n.name);
+        let sources = manifest.sources.iter_mut().flat_map(|source| {
+            let why = match &mut source.verdict {
+                Verdict::Unsupported(why) | Verdict::Failed(why) => Some(why),
+                Verdict::Attached => None,
+            };
+            [Some(&mut source.gives), why, source.shed.as_mut()]
+        });
+        let texts = [
+            &mut manifest.producer,
+            &mut manifest.tcpwhy,
+            &mut host.name,
+            &mut host.kernel,
+            &mut host.machine,
+        ];
+        let texts = texts.into_iter().chain(names).chain(sources.flatten());
+        let texts = texts.chain(&mut manifest.command_line);
+        for text in texts.chain(&mut manifest.labels) {
+            if let Cow::Owned(told) = without_backquotes(text) {
+                *text = told;
+            }
+        }
+        manifest
+    }
+
     /// When it began, ns since 1970.
     pub fn start_unix_ns(&self) -> i64 {
         let start = i64::try_from(self.start_ns).unwrap_or(i64::MAX);

@@ -28,6 +28,8 @@ pub struct Recording {
     /// What it is of.
     pub manifest: Manifest,
     redactor: Option<Arc<Redactor>>,
+    /// Sentences are made of what is read.
+    for_sentences: bool,
     /// The time that is read; `None` for all of it.
     span: Option<Span>,
     /// Segments at the ends of its tables that are passed over.
@@ -53,6 +55,7 @@ impl Recording {
             unpacked: None,
             manifest,
             redactor: None,
+            for_sentences: false,
             span: None,
             torn: 0,
         }
@@ -148,9 +151,25 @@ impl Recording {
             shown: self.shown.clone(),
             unpacked: self.unpacked.clone(),
             redactor: self.redactor.clone(),
+            for_sentences: self.for_sentences,
             torn: self.torn,
             span: Some(Span { from_ns, to_ns }),
             manifest,
+        }
+    }
+
+    /// The same recording as sentences are made of it: none of its texts, in the manifest and in every row that is
+    /// read, has a [backquote](without_backquotes). In a sentence these enclose commands, and a name must not make one.
+    pub fn for_sentences(&self) -> Recording {
+        Recording {
+            dir: self.dir.clone(),
+            shown: self.shown.clone(),
+            unpacked: self.unpacked.clone(),
+            redactor: self.redactor.clone(),
+            for_sentences: true,
+            torn: self.torn,
+            span: self.span,
+            manifest: self.manifest.for_sentences(),
         }
     }
 
@@ -196,13 +215,17 @@ impl Recording {
     pub fn scan<T: Table>(&self) -> Result<Scan<T>, Error> {
         let dir = TableDir::open(&self.dir, &self.shown, T::INFO.name)?;
         let segments = dir.as_ref().map(|dir| self.whole(dir)).transpose()?;
-        let mapping = Mapping::of(&T::INFO, self.redactor.as_ref());
+        let mapping = self.mapping::<T>();
         Ok(Scan::new(
             dir,
             segments.unwrap_or_default(),
             mapping,
             self.span,
         ))
+    }
+
+    fn mapping<T: Table>(&self) -> Mapping {
+        Mapping::of(&T::INFO, self.redactor.as_ref(), self.for_sentences)
     }
 
     /// All events in order of time, whole lives taken apart into the changes they were made of.
@@ -240,7 +263,7 @@ impl Recording {
         let Some(file) = self.segment(T::INFO.name, segment)? else {
             return Ok(found);
         };
-        let mut mapping = Mapping::of(&T::INFO, self.redactor.as_ref());
+        let mut mapping = self.mapping::<T>();
         let (mut before, mut left) = (0, rows);
         for (index, of_group) in file.groups().enumerate() {
             let (here, later) =

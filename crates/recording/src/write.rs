@@ -175,7 +175,7 @@ impl Writer {
             opened: Instant::now(),
             asked: Instant::now(),
             sealing: Vec::new(),
-            mapping: Mapping::of(&T::INFO, self.redactor.as_ref()),
+            mapping: Mapping::of(&T::INFO, self.redactor.as_ref(), false),
             written: self.written.clone(),
         }
     }

@@ -112,7 +112,9 @@ fn run(
     explanation: &Explanation,
     profiles: &Profiles,
 ) -> Result<Run, Error> {
-    let (manifest, story) = (&recording.manifest, reading.story());
+    // The page shows what stands between backquotes as commands.
+    let told = recording.for_sentences();
+    let (manifest, story) = (&told.manifest, reading.story());
     let axis = Axis::of(manifest);
     let names = Names::of(manifest);
     let mut thinned = Thinned::default();
