@@ -5,67 +5,37 @@ use recording::{Addr, sysctl};
 
 use crate::advice::{Advice, Change};
 use crate::scope::namespace;
+use crate::shell::ShellCommand;
+use crate::undo::Undo;
+use crate::{sentence, shell};
 
-/// A command as it must be typed to act in a namespace; `None` when its name is not one that
-/// can be pasted into a shell.
-pub(crate) fn command_in(netns: &Netns, command: &str) -> Option<String> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    match netns.name.as_deref() {
-        None | Some("host") => Some(command.to_string()),
-        Some(name) => match name.strip_prefix("pid ").map(str::parse::<u32>) {
-            Some(Ok(pid)) => Some(format!("nsenter -t {pid} -n {command}")),
-            Some(Err(_)) => None,
-            None if name.chars().all(plain) && !name.starts_with('-') => {
-                Some(format!("ip netns exec {name} {command}"))
-            }
-            None => None,
-        },
-    }
-}
-
-/// A text whose commands, which stand between backticks, look into a namespace: as they must be typed to look into
-/// this one. Those for another host stay.
-pub(crate) fn commands_in(netns: &Netns, text: &str) -> String {
-    const PER_NAMESPACE: &[&str] = &[
-        "nstat ",
-        "ss ",
-        "ip ",
-        "tc ",
-        "sysctl ",
-        "nft ",
-        "conntrack ",
-    ];
-    const ELSEWHERE: &[&str] = &[
-        "on the peer",
-        "on the server",
-        "on the receiver",
-        "on the sender",
-        "at both",
-    ];
-    if ELSEWHERE.iter().any(|there| text.contains(there)) {
-        return text.to_string();
-    }
-    let parts = text.split('`').enumerate().map(|(i, part)| {
-        let looks = i % 2 == 1
-            && PER_NAMESPACE
-                .iter()
-                .any(|command| part.starts_with(command));
-        let typed = if looks { command_in(netns, part) } else { None };
-        typed.unwrap_or_else(|| part.to_string())
-    });
-    parts.collect::<Vec<_>>().join("`")
+/// A command as it must be typed to act in a namespace; `None` where it, or the namespace's name, cannot be pasted.
+pub(crate) fn command_in(netns: &Netns, command: Option<ShellCommand>) -> Option<ShellCommand> {
+    command?.in_netns(netns)
 }
 
 /// The command that gives a sysctl the value again that it had while this was recorded, or what to do where that
 /// is not known.
-pub(crate) fn former_sysctl(story: &Story, netns: u32, name: &str) -> String {
+pub(crate) fn former_sysctl(story: &Story, netns: u32, name: &str) -> Undo {
     let former = story.settings.get(netns, name);
-    let command = former.map(|value| format!("sysctl -w {name}=\"{}\"", value.text));
+    let command = former.and_then(|former| {
+        let value = &former.text;
+        shell!("sysctl -w {name}={value}", name, value)
+    });
     let command = command.and_then(|command| match netns {
         0 => Some(command),
-        _ => command_in(&story.netns(netns), &command),
+        _ => command.in_netns(&story.netns(netns)),
     });
-    command.unwrap_or_else(|| format!("note first what `sysctl {name}` says, and set it again"))
+    command.map_or_else(
+        || {
+            sentence!(
+                "note first what `sysctl {name}` says, and set it again",
+                name
+            )
+            .into()
+        },
+        Undo::from,
+    )
 }
 
 /// The advice to set a sysctl in a namespace.
@@ -88,7 +58,10 @@ pub(crate) fn set_sysctl(
     };
     Advice {
         action: format!("Set {name}={quoted} {place}."),
-        command: command_in(netns, &format!("sysctl -w {name}={quoted}")),
+        command: command_in(
+            netns,
+            shell!("sysctl -w {name}={value}", name, value = &value),
+        ),
         r#where: format!("{}; a file in /etc/sysctl.d/ keeps it", namespace(netns)),
         risk: risk.into(),
         undo: None,
@@ -141,7 +114,7 @@ pub(crate) fn repair_path(netns: &Netns, from: Addr, to: Addr) -> Advice {
     Advice::to(format!(
         "Find the link that drops on the way from {from} to {to}, and repair it."
     ))
-    .by(command_in(netns, &format!("mtr -T -r -c 1000 {to}")))
+    .by(command_in(netns, shell!("mtr -T -r -c 1000 {to}", to)))
     .at("every device on the path: error counters of its ports (ethtool -S on hosts)")
     .risk(
         "None of the probes (1,000 take some minutes); a link taken out of service moves its traffic to others.",
@@ -157,8 +130,8 @@ pub(crate) fn forget_path(netns: &Netns, to: Addr) -> Advice {
     Advice::to(format!(
         "Once the path is mended: throw away what TCP remembers of {to} (tcp_metrics), which new connections begin with."
     ))
-    .by(command_in(netns, &format!("ip tcp_metrics flush {to}")))
-    .undo(Some("nothing brings it back: it is learnt again".into()))
+    .by(command_in(netns, shell!("ip tcp_metrics flush {to}", to)))
+    .undo(Some("nothing brings it back: it is learnt again"))
     .at(namespace(netns))
     .risk(
         "Disruptive for a moment: the next connections begin without a known RTT, and without their TCP Fast \
@@ -192,17 +165,32 @@ pub(crate) fn more_neighbours(story: &Story, structure: &str, entries: u64) -> O
         Some(n) => format!("{name}={n}"),
         None => format!("{name} was not recorded"),
     };
-    let former = |name| match story.settings.number(0, name) {
-        Some(n) => format!("{name}={n}"),
-        None => format!("{name}=VALUE, as it was"),
-    };
+    let former = |name| story.settings.number(0, name);
+    let undo = former(collected)
+        .zip(former(most))
+        .and_then(|(soft, hard)| {
+            shell!(
+                "sysctl -w {collected}={soft} {most}={hard}",
+                collected,
+                soft,
+                most,
+                hard
+            )
+        });
+    let undo = undo.map_or_else(
+        || {
+            sentence!(
+                "note first what `sysctl {collected} {most}` says, and set it again",
+                collected,
+                most
+            )
+            .into()
+        },
+        Undo::from,
+    );
     let advice = Advice::to(format!("Set {most}={hard} and {collected}={soft} on the host."))
-        .by(Some(format!("sysctl -w {most}={hard} {collected}={soft}")))
-        .undo(Some(format!(
-            "sysctl -w {} {}",
-            former(collected),
-            former(most)
-        )))
+        .by(shell!("sysctl -w {most}={hard} {collected}={soft}", most, hard, collected, soft))
+        .undo(Some(undo))
         .at("the host's own namespace: all namespaces share the table; a file in /etc/sysctl.d/ keeps it")
         .risk(format!(
             "Memory: up to {}. A network with so many hosts in one segment is better cut by a router.",
@@ -225,21 +213,21 @@ pub(crate) fn more_neighbours(story: &Story, structure: &str, entries: u64) -> O
 /// The advice to empty a namespace's table of tracked connections.
 pub(crate) fn flush_conntrack(netns: &Netns) -> Advice {
     Advice::to("If the host is dying: throw all entries away.")
-        .by(command_in(netns, "conntrack -F"))
+        .by(command_in(netns, shell!("conntrack -F")))
         .at(namespace(netns))
         .risk(
             "Disruptive: connections through NAT die, and rules that match `ct state established` drop those under \
              way. It fills again as fast as it did.",
         )
-        .undo(Some("nothing brings the entries back".into()))
+        .undo(Some("nothing brings the entries back"))
         .effect("Room at once, for as long as it took to fill.")
 }
 
-/// The advice to throw neighbours away; `of`: which, as `ip neigh flush` takes it.
-pub(crate) fn flush_neighbours(netns: &Netns, of: &str) -> Advice {
+/// The advice to throw neighbours away, by this command.
+pub(crate) fn flush_neighbours(netns: &Netns, flush: Option<ShellCommand>) -> Advice {
     Advice::to("If it cannot wait: throw neighbour entries away, which are then resolved anew.")
-        .by(command_in(netns, &format!("ip neigh flush {of}")))
-        .undo(Some("nothing brings the entries back: they are resolved again".into()))
+        .by(command_in(netns, flush))
+        .undo(Some("nothing brings the entries back: they are resolved again"))
         .at(namespace(netns))
         .risk(
             "Disruptive: packets to these neighbours wait for ARP or neighbour discovery, three are queued for each, \
@@ -250,37 +238,13 @@ pub(crate) fn flush_neighbours(netns: &Netns, of: &str) -> Advice {
 
 impl Advice {
     /// By an option of a route to one address, so that no other destination is touched.
-    pub(crate) fn by_route(self, netns: &Netns, to: Addr, option: &str) -> Advice {
-        self.by(command_in(netns, &format!("ip route get {to}")))
-            .at(format!(
-                "{}: `ip route replace {to} …` with the gateway and device that the command shows, \
-                 and `{option}`",
-                namespace(netns)
-            ))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_look_into_the_namespace_that_they_are_about() {
-        let named = |name: &str| Netns {
-            name: Some(name.into()),
-            ..Netns::default()
-        };
-        let text = "`nstat -az TcpExtListenDrops` no longer rises, `ss -ltn` shows 0, `tcpwhy trace resets` none.";
-        assert_eq!(commands_in(&named("host"), text), text);
-        assert_eq!(
-            commands_in(&named("web"), text),
-            "`ip netns exec web nstat -az TcpExtListenDrops` no longer rises, `ip netns exec web ss -ltn` shows 0, \
-             `tcpwhy trace resets` none."
+    pub(crate) fn by_route(self, netns: &Netns, to: Addr, option: Option<ShellCommand>) -> Advice {
+        let replace = sentence!(
+            "`ip route replace {to} …` with the gateway and device that the command shows",
+            to
         );
-        let by_pid = commands_in(&named("pid 7"), "`ss -ltn`");
-        assert_eq!(by_pid, "`nsenter -t 7 -n ss -ltn`");
-        let there = "`nstat -az TcpExtDelayedACKs` on the peer stands still.";
-        assert_eq!(commands_in(&named("web"), there), there);
-        assert_eq!(commands_in(&named("no; name"), "`ss -ltn`"), "`ss -ltn`");
+        let option = option.map_or(String::new(), |option| option.in_sentence());
+        self.by(command_in(netns, shell!("ip route get {to}", to)))
+            .at(format!("{}: {replace}, and {option}", namespace(netns)))
     }
 }

@@ -4,6 +4,9 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use crate::shell::ShellCommand;
+use crate::undo::Undo;
+
 /// Something to do about it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -12,13 +15,15 @@ pub struct Advice {
     #[serde(rename = "do")]
     pub action: String,
     /// A command that does it, or shows where to.
-    pub command: Option<String>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    pub command: Option<ShellCommand>,
     /// Where it applies.
     pub r#where: String,
     /// What it may cost.
     pub risk: String,
     /// What takes it back, where the command changes something; a command where one does it.
-    pub undo: Option<String>,
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    pub undo: Option<Undo>,
     /// What it will change, from this recording's numbers.
     pub expected: String,
     /// The same for programs; null when no change on this host does it.
@@ -39,7 +44,7 @@ impl Advice {
         }
     }
     /// By this command; `None` where it cannot be pasted into a shell.
-    pub fn by(mut self, command: Option<String>) -> Advice {
+    pub fn by(mut self, command: Option<ShellCommand>) -> Advice {
         self.command = command;
         self
     }
@@ -54,8 +59,8 @@ impl Advice {
         self
     }
     /// What takes it back.
-    pub fn undo(mut self, how: Option<String>) -> Advice {
-        self.undo = how;
+    pub fn undo(mut self, how: Option<impl Into<Undo>>) -> Advice {
+        self.undo = how.map(Into::into);
         self
     }
     /// With this effect.

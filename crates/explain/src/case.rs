@@ -4,7 +4,7 @@ use analysis::words::fitting;
 use analysis::{ConnId, Story};
 use recording::SourceName;
 
-use crate::actions::{commands_in, former_sysctl};
+use crate::actions::former_sysctl;
 use crate::advice::{Advice, Change};
 use crate::cause::Cause;
 use crate::finding::{Check, Confidence, Finding, Impact, Level, RuledOut, Scope, Step};
@@ -12,6 +12,7 @@ use crate::layer::Layer;
 use crate::lost::Lost;
 use crate::moment::Since;
 use crate::place::Place;
+use crate::sentence::Sentence;
 
 /// A case of a cause.
 pub struct Case<'a> {
@@ -171,9 +172,9 @@ impl<'a> Case<'a> {
     }
 
     /// How to check that it worked; the finding.
-    pub fn verify(mut self, how: impl Into<String>) -> Finding {
+    pub fn verify(mut self, how: impl Into<Sentence>) -> Finding {
         let netns = &self.finding.scope.netns;
-        self.finding.verify = commands_in(netns, &how.into());
+        self.finding.verify = how.into().in_netns(netns);
         let Finding {
             confidence,
             arithmetic,

@@ -48,9 +48,12 @@ mod say;
 #[cfg(feature = "schema")]
 pub mod schema;
 mod scope;
+mod sentence;
+mod shell;
 mod since;
 mod summary;
 mod symptoms;
+mod undo;
 mod unexplained;
 mod validate;
 mod vocabulary;
@@ -79,8 +82,11 @@ pub use moment::{Began, Since};
 pub use options::{Options, UnknownCause};
 pub use reading::{Cluster, Connect, End, Reading};
 pub use resources::ResourceLine;
+pub use sentence::Sentence;
+pub use shell::{ShellCommand, all_given};
 pub use summary::{Connections, Facts, SCHEMA, Summary};
 pub use symptoms::Symptom;
+pub use undo::Undo;
 pub use unexplained::Unexplained;
 pub use waits::{EndedBy, WaitSummary, Walk, WalkHop};
 

@@ -6,6 +6,7 @@ use analysis::ProcessState;
 
 use crate::finding::Scope;
 use crate::scope::{culprit, process};
+use crate::sentence;
 
 /// A setting.
 #[derive(Clone, Copy, Debug)]
@@ -53,24 +54,26 @@ fn program(cmdline: &str) -> Option<&str> {
 
 fn backlog(program: &str, value: u32, port: u16) -> Option<String> {
     Some(match program {
-        "nginx" => format!("`listen {port} backlog={value};`, then `nginx -s reload`"),
-        "haproxy" => format!("`backlog {value}` in the frontend, then reload"),
+        "nginx" => sentence!("`listen {port} backlog={value};`, then `nginx -s reload`", port, value).into(),
+        "haproxy" => sentence!("`backlog {value}` in the frontend, then reload", value).into(),
         "redis-server" | "valkey-server" => {
-            format!("`tcp-backlog {value}` in its configuration, then restart")
+            sentence!("`tcp-backlog {value}` in its configuration, then restart", value).into()
         }
         "postgres" => {
             "it is twice max_connections, 10,000 at most: raise that, then restart".into()
         }
-        "envoy" => format!("`tcp_backlog_size: {value}` of the listener"),
+        "envoy" => sentence!("`tcp_backlog_size: {value}` of the listener", value).into(),
         "java" => "the second argument of ServerSocket (else 50); Tomcat's acceptCount, Netty's SO_BACKLOG".into(),
-        "node" => format!("`server.listen({{ port: {port}, backlog: {value} }})` (else 511)"),
-        "gunicorn" | "uvicorn" => format!("`--backlog {value}`, then restart"),
-        "apache2" | "httpd" => format!("`ListenBacklog {value}`, then restart"),
-        "mysqld" | "mariadbd" => format!("`back_log = {value}`, then restart"),
-        "memcached" => format!("`-b {value}`, then restart"),
-        python if python.starts_with("python") => format!(
-            "`listen({value})`; request_queue_size of socketserver (else 5), backlog= of asyncio (else 100)"
-        ),
+        "node" => sentence!("`server.listen({{ port: {port}, backlog: {value} }})` (else 511)", port, value).into(),
+        "gunicorn" | "uvicorn" => sentence!("`--backlog {value}`, then restart", value).into(),
+        "apache2" | "httpd" => sentence!("`ListenBacklog {value}`, then restart", value).into(),
+        "mysqld" | "mariadbd" => sentence!("`back_log = {value}`, then restart", value).into(),
+        "memcached" => sentence!("`-b {value}`, then restart", value).into(),
+        python if python.starts_with("python") => sentence!(
+            "`listen({value})`; request_queue_size of socketserver (else 5), backlog= of asyncio (else 100)",
+            value
+        )
+        .into(),
         _ => return None,
     })
 }

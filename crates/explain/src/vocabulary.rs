@@ -22,3 +22,6 @@ pub(crate) use crate::say::{Quantity, say};
 pub(crate) use crate::scope::{
     application, culprit, named, named_short, namespace, owners, process,
 };
+pub(crate) use crate::shell::ShellCommand;
+pub(crate) use crate::undo::Undo;
+pub(crate) use crate::{sentence, shell};

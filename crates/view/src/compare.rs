@@ -5,6 +5,7 @@ use explain::compare::{
     Attribute, By, Comparison, CpuCost, Felt, LoadLoss, Mode, Point, RunSummary, Sockets, Trend,
     Unit,
 };
+use explain::shell;
 use explain::{Latency, account};
 
 use crate::page::Page;
@@ -89,13 +90,10 @@ pub fn comparison(comparison: &Comparison, style: &Style) -> String {
         });
         format!("{}: {slow} in {of_slow}, {fast} in {of_fast}", s.setting)
     });
-    if let Some(run) = comparison.runs.iter().find(|r| r.slow) {
+    let slow = comparison.runs.iter().find(|r| r.slow);
+    if let Some(next) = slow.and_then(|run| shell!("tcpwhy explain {name}", name = &run.name)) {
         page.heading("NEXT");
-        page.paragraph(
-            "  $ ",
-            Look::Command,
-            &format!("tcpwhy explain {}", run.name),
-        );
+        page.paragraph("  $ ", Look::Command, &next);
     }
     page.end()
 }

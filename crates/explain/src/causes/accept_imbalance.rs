@@ -403,17 +403,17 @@ fn judge(uneven: &Uneven) -> Finding {
         Some(waits) => case.since(waits.since()),
         None => case,
     };
-    case.verify(format!(
-        "`ss -ltn 'sport = :{}'` shows a Recv-Q of 0 for each socket of the port.",
-        here.listener.local.port
+    case.verify(sentence!(
+        "`ss -ltn 'sport = :{port}'` shows a Recv-Q of 0 for each socket of the port.",
+        port = here.listener.local.port
     ))
 }
 
 fn advice(story: &Story, scope: &Scope, who: &str, stopped: Option<u32>) -> [Advice; 2] {
     let command = match (stopped, scope.pid) {
-        (Some(pid), _) => Some(format!("kill -CONT {pid}")),
-        (None, Some(pid)) => Some(format!("tcpwhy trace wakeups 100ms --pid {pid}")),
-        (None, None) => command_in(&scope.netns, "ss -ltnpe"),
+        (Some(pid), _) => shell!("kill -CONT {pid}", pid),
+        (None, Some(pid)) => shell!("tcpwhy trace wakeups 100ms --pid {pid}", pid),
+        (None, None) => command_in(&scope.netns, shell!("ss -ltnpe")),
     };
     [
         Advice::to(match stopped {
@@ -421,7 +421,7 @@ fn advice(story: &Story, scope: &Scope, who: &str, stopped: Option<u32>) -> [Adv
             None => format!("See what {who} waits for, and restart it if it hangs."),
         })
         .by(command)
-        .undo(stopped.map(|pid| format!("kill -STOP {pid}")))
+        .undo(stopped.and_then(|pid| shell!("kill -STOP {pid}", pid)))
         .at(format!("{who}, on this host"))
         .risk("Where it is restarted, connections in its queue and in its hands are reset.")
         .effect("What waits in its queue is served; the others cannot take it over.")
@@ -433,7 +433,7 @@ fn advice(story: &Story, scope: &Scope, who: &str, stopped: Option<u32>) -> [Adv
              ({}): then what waits goes to the others.",
             linux(5, 14).told(story)
         ))
-        .by(command_in(&scope.netns, "sysctl net.ipv4.tcp_migrate_req"))
+        .by(command_in(&scope.netns, shell!("sysctl net.ipv4.tcp_migrate_req")))
         .at(format!("the application, and {}", namespace(&scope.netns)))
         .risk("None for connections that are accepted; a worker must notice that it hangs.")
         .effect("A watchdog that ends a worker no longer loses what waits for it."),

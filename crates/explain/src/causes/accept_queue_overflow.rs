@@ -187,11 +187,8 @@ impl<'a> Overflow<'a> {
             .steps(self.consequence_step())
             .checks(self.times.checks(here, self.limit()))
             .advise(self.advice(&scope))
-            .verify(format!(
-                "Under the same load `nstat -az TcpExtListenOverflows` no longer rises, and \
-                 `ss -ltn 'sport = :{}'` shows Recv-Q below Send-Q.",
-                here.listener.local.port
-            ))
+            .verify(sentence!("Under the same load `nstat -az TcpExtListenOverflows` no longer rises, and \
+                 `ss -ltn 'sport = :{port}'` shows Recv-Q below Send-Q.", port = here.listener.local.port))
     }
 
     fn title(&self, scope: &Scope) -> [String; 4] {

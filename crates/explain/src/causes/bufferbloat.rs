@@ -210,7 +210,7 @@ impl Queue<'_> {
             "Let {comm} use BBR, not {uses}, to {}: by the route or by TCP_CONGESTION.",
             self.path.to
         ))
-        .by_route(netns, self.path.to, "congctl bbr")
+        .by_route(netns, self.path.to, shell!("congctl bbr"))
         .risk("BBR and cubic share a full queue unevenly; needs the module tcp_bbr.")
         .effect(format!(
             "One new connection keeps two round trips of the path in flight, several together up to \
@@ -268,8 +268,10 @@ fn judge(path: &Path) -> Option<Finding> {
         .steps(queue.steps())
         .checks(shared)
         .advise(advice);
-    Some(case.verify(format!(
-        "`ss -ti dst {to}` shows an rtt near its minrtt of {short} while data moves."
+    Some(case.verify(sentence!(
+        "`ss -ti dst {to}` shows an rtt near its minrtt of {short} while data moves.",
+        to,
+        short
     )))
 }
 

@@ -198,9 +198,10 @@ fn judge(place: &Refusals) -> Option<Finding> {
         .steps(evidence::steps(place))
         .checks(checks(place))
         .advise(advice(place, &scope));
-    Some(case.verify(format!(
-        "`ss -ltn 'sport = :{}'` shows a listener on the server, and connects to {at} succeed.",
-        at.port
+    Some(case.verify(sentence!(
+        "`ss -ltn 'sport = :{port}'` shows a listener on the server, and connects to {at} succeed.",
+        port = at.port,
+        at
     )))
 }
 
@@ -328,13 +329,10 @@ fn resets_counted(place: &Refusals) -> Option<Check> {
 
 fn advice(place: &Refusals, scope: &Scope) -> Vec<Advice> {
     let at = place.at;
-    let look = format!("ss -ltnp 'sport = :{}'", at.port);
+    let look = shell!("ss -ltnp 'sport = :{port}'", port = at.port);
     let (command, there) = match place.server() {
-        Some(_) => (command_in(&scope.netns, &look), namespace(&scope.netns)),
-        None => (
-            Some(look),
-            format!("the host that has the address {}", at.addr),
-        ),
+        Some(_) => (command_in(&scope.netns, look), namespace(&scope.netns)),
+        None => (look, format!("the host that has the address {}", at.addr)),
     };
     let start = Advice::to(format!("Start the service that should listen on {at}."))
         .by(command)

@@ -165,9 +165,10 @@ fn advice(place: &UnansweredSyns, netns: &Netns, table: &Table, lost: u64) -> Ve
     let room = roomy.saturating_sub(table.most);
     let rate = place.times.total().max(lost) as f64 / place.story.seconds();
     let (more, lasts) = (Quantity::count(room), room as f64 / rate.max(1.0));
-    let notrack = format!(
+    let notrack = shell!(
         "nft 'add table inet untracked; add chain inet untracked pre {{ type filter hook prerouting \
-         priority raw; }}; add rule inet untracked pre tcp dport {port} notrack'"
+         priority raw; }}; add rule inet untracked pre tcp dport {port} notrack'",
+        port
     );
     let silent_s = silent_s(place.story, netns.inode);
     let timeout = sysctl::NF_CONNTRACK_TCP_TIMEOUT_ESTABLISHED;
@@ -175,8 +176,8 @@ fn advice(place: &UnansweredSyns, netns: &Netns, table: &Table, lost: u64) -> Ve
         "Let silent connections go earlier: lower nf_conntrack_tcp_timeout_established from {} to an hour.",
         days(silent_s)
     ))
-    .by(command_in(netns, &format!("sysctl -w {timeout}=3600")))
-    .undo(command_in(netns, &format!("sysctl -w {timeout}={silent_s}")))
+    .by(command_in(netns, shell!("sysctl -w {timeout}=3600", timeout)))
+    .undo(command_in(netns, shell!("sysctl -w {timeout}={silent_s}", timeout, silent_s)))
     .at(namespace(netns))
     .risk(
         "A connection that is silent for longer loses its entry; behind NAT it dies. TCP keepalive below \
@@ -187,10 +188,11 @@ fn advice(place: &UnansweredSyns, netns: &Netns, table: &Table, lost: u64) -> Ve
         "Set {}={roomy} on the host.",
         sysctl::NF_CONNTRACK_MAX
     ))
-    .by(Some(format!(
-        "sysctl -w {}={roomy}",
-        sysctl::NF_CONNTRACK_MAX
-    )))
+    .by(shell!(
+        "sysctl -w {name}={roomy}",
+        name = sysctl::NF_CONNTRACK_MAX,
+        roomy
+    ))
     .at(
         "the host's own namespace: the limit is one number for all, though each namespace \
                  counts for itself",
@@ -212,8 +214,8 @@ fn advice(place: &UnansweredSyns, netns: &Netns, table: &Table, lost: u64) -> Ve
         value: roomy.to_string(),
     });
     let untrack = Advice::to(format!("Do not track connections to port {port}."))
-        .by(command_in(netns, &notrack))
-        .undo(command_in(netns, "nft delete table inet untracked"))
+        .by(command_in(netns, notrack))
+        .undo(command_in(netns, shell!("nft delete table inet untracked")))
         .at(format!(
             "{}, and its other direction (tcp sport)",
             namespace(netns)

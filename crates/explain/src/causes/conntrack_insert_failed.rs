@@ -116,7 +116,7 @@ fn advice(untracked: &UntrackedSyns, netns: &Netns) -> [Advice; 2] {
             "Add `fully-random` to the rule that translates connections to {at} (iptables: `--random-fully`), \
              so that two connections that begin at once do not try the same port."
         ))
-        .by(command_in(netns, "nft -a list ruleset"))
+        .by(command_in(netns, shell!("nft -a list ruleset")))
         .at(format!("the NAT rules of {}", namespace(netns)))
         .risk("None for TCP; ports are no longer kept, which some peers of UDP go by.")
         .effect("SYNs get an entry at the first attempt, unless the range is full.")

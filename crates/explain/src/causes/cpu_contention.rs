@@ -238,14 +238,14 @@ fn judge(waiter: &Waiter) -> Finding {
         }
     };
     case.verify(match &waiter.why {
-        Why::Rivals(_) => format!(
-            "Under the same load `tcpwhy stat threads` shows less than {} in column LAT for {}.",
-            percent(LEAST_SHARE),
-            thread.comm
+        Why::Rivals(_) => sentence!(
+            "Under the same load `tcpwhy stat threads` shows less than {share} in column LAT for {comm}.",
+            share = percent(LEAST_SHARE),
+            comm = &thread.comm
         ),
-        Why::Quota(quota) => format!(
-            "Under the same load `nr_throttled` in `cpu.stat` of cgroup {} no longer rises.",
-            quota.cgroup
+        Why::Quota(quota) => sentence!(
+            "Under the same load `nr_throttled` in `cpu.stat` of cgroup {cgroup} no longer rises.",
+            cgroup = quota.cgroup
         ),
     })
 }
@@ -408,12 +408,12 @@ impl<'a> Waiter<'a> {
         let risk = "A batch job takes longer when the host is busy; one that must keep up does not \
                     suit.";
         let first = Advice::to(format!("Or give {who} a larger share of the CPU."))
-            .by(Some(format!("renice -n -10 -p {}", self.thread.pid)))
+            .by(shell!("renice -n -10 -p {pid}", pid = self.thread.pid))
             .at("the host; for a service Nice or CPUWeight in its unit")
             .risk("Others on that CPU get less, whatever they do.")
-            .undo(Some(format!(
-                "renice -n 0 -p {} (0 unless it had another)",
-                self.thread.pid
+            .undo(Some(sentence!(
+                "`renice -n 0 -p {pid}` (0 unless it had another)",
+                pid = self.thread.pid
             )))
             .effect("It comes first more often; at nice -10 it weighs nine times as much.");
         let mut advice = rivals.stand_back(risk);
@@ -431,7 +431,7 @@ impl<'a> Waiter<'a> {
                 let (cpus, pid) = (cpus.join(","), self.thread.pid);
                 (
                     format!(": CPU {free} is idle for {} of the time", percent(idle)),
-                    Some(format!("taskset --all-tasks -cp {cpus} {pid}")),
+                    shell!("taskset --all-tasks -cp {cpus} {pid}", cpus, pid),
                 )
             }
             None => (String::new(), None),
@@ -440,7 +440,7 @@ impl<'a> Waiter<'a> {
             "Give {comm} more CPU than {place}{room}; {} cannot stand back.",
             rivals.ahead()
         ))
-        .undo(command.as_ref().and_then(|_| former_cpus(self.thread.pid)))
+        .undo(command.as_ref().map(|_| former_cpus(self.thread.pid)))
         .by(command)
         .at("the host; for a service CPUAffinity or AllowedCPUs in its unit, for a container its cpuset")
         .risk("What runs on these CPUs gets company. Another priority would only move the wait.")

@@ -314,21 +314,19 @@ impl<'a> Saturated<'a> {
             Some((free, idle)) => {
                 let mut cpus: Vec<String> = self.rivals.cpus.iter().map(u32::to_string).collect();
                 cpus.push(free.to_string());
-                let pids: Vec<String> = self.pids.iter().take(16).map(u32::to_string).collect();
-                let command = format!(
-                    "for p in {}; do taskset --all-tasks -cp {} $p; done",
-                    pids.join(" "),
-                    cpus.join(",")
-                );
+                let pids: Vec<u32> = self.pids.iter().take(16).copied().collect();
+                let cpus = cpus.join(",");
+                let command = shell!("taskset --all-tasks -cp {cpus} $p", cpus);
+                let command = command.map(|command| command.for_each(&pids));
                 let room = format!(": CPU {free} was idle for {} of the time", percent(idle));
-                (room, Some(command))
+                (room, command)
             }
             None => (String::new(), None),
         };
         let more = Advice::to(format!(
             "Give {who} more CPUs{room}, or have its load on more hosts."
         ))
-        .undo(command.as_ref().and_then(|_| runqueue::former_cpus(pid)))
+        .undo(command.as_ref().map(|_| runqueue::former_cpus(pid)))
         .by(command)
         .at("the host; for a service CPUAffinity or AllowedCPUs in its unit, for a container its cpuset")
         .risk("What runs on these CPUs gets company. Priorities would not help: what waits and what runs is one service.")
@@ -337,7 +335,7 @@ impl<'a> Saturated<'a> {
         let profile = Advice::to(format!(
             "Or make it need less: see what {comm} spends them on."
         ))
-        .by(Some(format!("tcpwhy record --with profile --for 10s -o cpu.tcpwhy && tcpwhy flame cpu.tcpwhy --pid {pid}")))
+        .by(shell!("tcpwhy record --with profile --for 10s -o cpu.tcpwhy && tcpwhy flame cpu.tcpwhy --pid {pid}", pid))
         .at("this host")
         .risk("None: it only looks.")
         .effect("The widest frames are what a faster release would begin with.");
@@ -376,11 +374,8 @@ fn judge(service: &Saturated) -> Finding {
         ])
         .checks([service.check()])
         .advise(service.advice(&who))
-        .verify(format!(
-            "Under the same load `tcpwhy stat threads` shows the threads of {} on a CPU for longer than in \
-             column LAT.",
-            thread.comm
-        ))
+        .verify(sentence!("Under the same load `tcpwhy stat threads` shows the threads of {comm} on a CPU for longer than in \
+             column LAT.", comm = &thread.comm))
 }
 
 #[cfg(test)]

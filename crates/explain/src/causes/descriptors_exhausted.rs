@@ -262,26 +262,29 @@ impl Full<'_> {
         let look = Advice::to(format!(
             "See what the descriptors of {comm} are: what it should have closed, if their number only grows."
         ))
-        .by(Some(format!(
-            "ls -l /proc/{pid}/fd | awk '{{print $NF}}' | sed 's/[0-9]*\\]*$//' | sort | uniq -c | sort -n"
-        )))
+        .by(shell!("ls -l /proc/{pid}/fd | awk '{{print $NF}}' | sed 's/[0-9]*\\]*$//' | sort | uniq -c | sort -n", pid))
         .at("this host")
         .risk("None: it only looks.")
         .effect("Tells a leak, which any limit only delays, from load.");
         let raise = if of_host {
             let name = sysctl::FILE_MAX;
             Advice::to("Raise fs.file-max: the host has no file left.")
-                .by(Some(format!("sysctl {name}")))
+                .by(shell!("sysctl {name}", name))
                 .at("the host; a file in /etc/sysctl.d/ keeps it")
                 .risk("Each open file takes some 256 bytes of the kernel's memory, a socket more.")
                 .effect("accept(), socket() and open() succeed again.")
         } else {
             Advice::to(format!("Let {comm} have {value} descriptors open."))
-        .by(Some(format!("prlimit --pid {pid} --nofile={value}:{value}")))
-        .undo(Some(match limit {
-            Some(limit) => format!("prlimit --pid {pid} --nofile={limit}:"),
-            None => format!("note first what `prlimit --pid {pid} --nofile` says, and set it again"),
-        }))
+        .by(shell!("prlimit --pid {pid} --nofile={value}:{value}", pid, value))
+        .undo(match limit {
+            Some(limit) => {
+                shell!("prlimit --pid {pid} --nofile={limit}:", pid, limit).map(Undo::from)
+            }
+            None => Some(
+                sentence!("note first what `prlimit --pid {pid} --nofile` says, and set it again", pid)
+                    .into(),
+            ),
+        })
         .at("the process, at once; LimitNOFILE in its unit, or the container's ulimit, keeps it")
         .risk(
             "A program that sized a table by its limit when it began ignores it until it is \
@@ -359,9 +362,9 @@ fn judge(full: &Full) -> Finding {
         Some(waits) => case.since(waits.since()),
         None => case,
     };
-    case.verify(format!(
-        "`ls /proc/{}/fd | wc -l` stays below \"Max open files\" of /proc/{0}/limits.",
-        full.pid
+    case.verify(sentence!(
+        "`ls /proc/{pid}/fd | wc -l` stays below \"Max open files\" of /proc/{pid}/limits.",
+        pid = full.pid
     ))
 }
 

@@ -298,10 +298,7 @@ impl<'a> HalfOpen<'a> {
                  choose ports at random (nft `masquerade fully-random`), and keep entries for longer than \
                  the server keeps connections."
             ))
-            .by(command_in(
-                &netns,
-                &format!("ss -tone state established 'sport = :{}'", at.port),
-            ))
+            .by(command_in(&netns, shell!("ss -tone state established 'sport = :{port}'", port = at.port)))
             .at("the source or configuration of the server, and the NAT; the command shows which sockets have a timer")
             .risk("An idle timeout closes what clients may want to use again.")
             .effect("No ends are left of connections that their client has forgotten."),

@@ -241,7 +241,7 @@ impl Mismatch<'_> {
                  before it uses one whether it is still open; or raise the idle timeout of {at} above the \
                  pool's."
             ))
-            .by(Some(format!("tcpwhy trace resets --addr {}", at.addr)))
+            .by(shell!("tcpwhy trace resets --addr {addr}", addr = at.addr))
             .at(format!("the configuration of {app}; the command shows each reset"))
             .risk("More connections are opened.")
             .effect(format!(
@@ -310,9 +310,9 @@ fn judge(mismatch: &Mismatch) -> Finding {
         .checks(mismatch.requests_lost())
         .checks(resets.counted())
         .advise(mismatch.advice())
-        .verify(format!(
-            "`tcpwhy trace resets --addr {}` shows none received.",
-            at.addr
+        .verify(sentence!(
+            "`tcpwhy trace resets --addr {addr}` shows none received.",
+            addr = at.addr
         ))
 }
 

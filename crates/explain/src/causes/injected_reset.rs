@@ -331,8 +331,9 @@ fn judge(site: &Site, own: &Own) -> Option<Finding> {
         .steps(evidence::steps(site))
         .checks(resets_counted(site))
         .advise([advice]);
-    Some(case.verify(format!(
-        "`tcpwhy trace resets` shows none received from {at}, and connects to it succeed."
+    Some(case.verify(sentence!(
+        "`tcpwhy trace resets` shows none received from {at}, and connects to it succeed.",
+        at
     )))
 }
 
@@ -359,7 +360,7 @@ fn advice(site: &Site, netns: &Netns) -> Advice {
         Some(_) => Advice::to(format!(
             "Find the rule that rejects with a reset what is for {at}, and let it pass."
         ))
-        .by(command_in(netns, "nft -a list ruleset"))
+        .by(command_in(netns, shell!("nft -a list ruleset")))
         .at(format!(
             "{}; `iptables-save -c` where rules were made by iptables, whose counters show which one \
              rejects",
@@ -369,12 +370,15 @@ fn advice(site: &Site, netns: &Netns) -> Advice {
             "Whatever the rule kept out comes in: allow the port for the clients' addresses only.",
         ),
         None => {
-            let resets = format!("tcpdump -nnvi any 'tcp[13] & 4 != 0 and port {}'", at.port);
+            let resets = shell!(
+                "tcpdump -nnvi any 'tcp[13] & 4 != 0 and port {port}'",
+                port = at.port
+            );
             Advice::to(format!(
                 "Capture at both ends and compare the TTL of the resets with that of other packets \
                  from {at}: it counts the hops to the box that sends them."
             ))
-            .by(command_in(netns, &resets))
+            .by(command_in(netns, resets))
             .at("firewalls, load balancers and intrusion detection on the path")
             .risk("None.")
         }

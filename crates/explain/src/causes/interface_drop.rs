@@ -130,8 +130,9 @@ fn judge(
         .rules_out([not_softnet(story)])
         .checks([missed_check(story, received, lost, certain)])
         .advise([advice]);
-    Some(case.verify(format!(
-        "The drops in `ip -s -s link show dev {name}` stand still."
+    Some(case.verify(sentence!(
+        "The drops in `ip -s -s link show dev {name}` stand still.",
+        name
     )))
 }
 
@@ -150,9 +151,6 @@ fn missed_step(received: bool, again: u64, rows: Vec<RowRef>) -> Step {
 }
 
 fn advice(scope: &Scope, name: &str, received: bool, damaged: bool, part: &str) -> Advice {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-@:".contains(c);
-    let known = !name.starts_with('-') && name.chars().all(plain);
-    let look = known.then(|| format!("ethtool -S {name}"));
     let advice = match (damaged, received) {
         (true, _) => Advice::to(format!(
             "Replace what damages frames of {name}: cable, transceiver, port; and see that both ends agree on \
@@ -168,7 +166,7 @@ fn advice(scope: &Scope, name: &str, received: bool, damaged: bool, part: &str) 
         )),
     };
     advice
-        .by(look.and_then(|command| command_in(&scope.netns, &command)))
+        .by(command_in(&scope.netns, shell!("ethtool -S {name}", name)))
         .at(format!(
             "{name}; the command shows the driver's own counters"
         ))

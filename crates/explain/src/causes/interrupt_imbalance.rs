@@ -192,11 +192,13 @@ fn alike(taken: f64, raised: &Raised) -> Check {
 
 fn advice(raised: &Raised, cpus: usize) -> Vec<Advice> {
     let of_device = raised.devices.iter().map(|(netns, device)| {
-        Advice::to(format!(
+        Advice::to(sentence!(
             "Give {device} {cpus} queues (`ethtool -L {device} combined {cpus}`), each with its interrupt on a CPU of \
-             its own (irqbalance, or smp_affinity_list)."
+             its own (irqbalance, or smp_affinity_list).",
+            device,
+            cpus
         ))
-        .by(Some("grep -H . /sys/class/net/*/queues/rx-*/rps_cpus".into()))
+        .by(shell!("grep -H . /sys/class/net/*/queues/rx-*/rps_cpus"))
         .at(format!(
             "{device}; where it has one queue only, spread its packets by rps_cpus, which the command shows"
         ))

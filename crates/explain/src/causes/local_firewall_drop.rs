@@ -219,8 +219,9 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
         .steps(rules_step(place, netns))
         .checks(place.drops_check(lost))
         .advise([advice]);
-    Some(case.verify(format!(
-        "`tcpwhy trace drops` shows no SYN to {at}, and connects to it take a round trip."
+    Some(case.verify(sentence!(
+        "`tcpwhy trace drops` shows no SYN to {at}, and connects to it take a round trip.",
+        at
     )))
 }
 
@@ -254,7 +255,7 @@ fn advice(place: &UnansweredSyns, netns: &Netns, lost: u64, passed: u64) -> Advi
         at.port,
         count(per_second)
     ))
-    .by(command_in(netns, "nft -a list ruleset"))
+    .by(command_in(netns, shell!("nft -a list ruleset")))
     .at(format!(
         "{}; `iptables-save -c` where rules were made by iptables, whose counters show which one \
          drops",

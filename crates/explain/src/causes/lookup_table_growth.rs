@@ -126,7 +126,7 @@ fn judge(walk: &Walk) -> Finding {
     let all = story.profile.groups.iter();
     let all = samples(all.filter(|g| walked.within(g)));
     let top = match walked {
-        Walked::Softirq => "`perf top`",
+        Walked::Softirq => "perf top",
         Walked::Kernel => "a profile",
     };
     Case::new(story, CAUSE, scope)
@@ -155,9 +155,11 @@ fn judge(walk: &Walk) -> Finding {
         .checks(walk.cost_check())
         .checks(walk.never_forgets())
         .advise(walk.advice(&netns))
-        .verify(format!(
+        .verify(sentence!(
             "Under the same load `tcpwhy stat tables` shows shorter chains or fewer rules, and \
-             `{function}` is no longer near the top of {top}."
+             {function} is no longer near the top of {top}.",
+            function,
+            top
         ))
 }
 

@@ -171,11 +171,8 @@ fn judge(place: &Stripped) -> Finding {
     .steps(evidence::steps(place, &missing))
     .checks(place.throughput.rate_check())
     .advise(advice(place, &scope, &missing))
-    .verify(format!(
-        "Connect again: `ss -tien '( sport = :{0} or dport = :{0} )'` shows sack and wscale at both \
-         ends.",
-        place.at.port
-    ))
+    .verify(sentence!("Connect again: `ss -tien '( sport = :{port} or dport = :{port} )'` shows sack and wscale at both \
+         ends.", port = place.at.port))
 }
 
 impl<'a> Stripped<'a> {
@@ -283,13 +280,13 @@ fn advice(place: &Stripped, scope: &Scope, missing: &str) -> [Advice; 2] {
     } else {
         "New connections repair several losses in one round trip.".into()
     };
-    let strip = "nft list ruleset | grep -n 'tcp option'; iptables-save | grep TCPOPTSTRIP";
-    let capture = format!("tcpdump -nvi any 'port {port} and tcp[13] & 2 != 0'");
+    let strip = shell!("nft list ruleset | grep -n 'tcp option'; iptables-save | grep TCPOPTSTRIP");
+    let capture = shell!("tcpdump -nvi any 'port {port} and tcp[13] & 2 != 0'", port);
     [
         Advice::to(format!(
             "Find what rewrites the options of SYNs to port {port} and let {missing} pass."
         ))
-        .by(Some(strip.into()))
+        .by(strip)
         .at("every firewall, load balancer and tunnel end between the two")
         .risk("The rule was made for a reason: ask who made it.")
         .effect(format!(
@@ -299,7 +296,7 @@ fn advice(place: &Stripped, scope: &Scope, missing: &str) -> [Advice; 2] {
             listener: scope.listener.clone(),
         }),
         Advice::to("Compare the options of one SYN where it leaves and where it arrives.")
-            .by(command_in(&scope.netns, &capture))
+            .by(command_in(&scope.netns, capture))
             .at("both ends, at the same time")
             .risk("None.")
             .effect("The hop after which sackOK or wscale is missing is the one to fix."),

@@ -440,16 +440,13 @@ impl Sender<'_> {
             "Let {comm} set TCP_NODELAY{how} on the connections that it accepts on {at}, or write each \
              answer with one writev() or with MSG_MORE."
         ))
-        .by(command_in(netns, &format!("ss -ti 'sport = :{}'", at.port)))
+        .by(command_in(netns, shell!("ss -ti 'sport = :{port}'", port = at.port)))
         } else {
             Advice::to(format!(
             "Let {comm} set TCP_NODELAY{how} on its sockets to {at}, or write each message with one \
              writev() or with MSG_MORE."
         ))
-        .by(command_in(
-            netns,
-            &format!("ss -ti 'dst {} and dport = :{}'", at.addr, at.port),
-        ))
+        .by(command_in(netns, shell!("ss -ti 'dst {addr} and dport = :{port}'", addr = at.addr, port = at.port)))
         };
         let other = if self.answers() { "client" } else { "server" };
         let this = if self.answers() { "server" } else { "client" };

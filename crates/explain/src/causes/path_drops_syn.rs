@@ -267,8 +267,9 @@ fn judge(silent: &UnansweredSyns, hosts: &Hosts) -> Option<Finding> {
         "See whether a firewall of this host drops SYNs to {at}; then record on the host of {at}, too."
     )])
     };
-    Some(case.verify(format!(
-        "`tcpwhy trace connects` shows connects to {at} with one SYN each; TCPSynRetrans stays."
+    Some(case.verify(sentence!(
+        "`tcpwhy trace connects` shows connects to {at} with one SYN each; TCPSynRetrans stays.",
+        at
     )))
 }
 
@@ -365,7 +366,7 @@ fn first_timeout(silent: &UnansweredSyns) -> Option<Advice> {
         Advice::to(format!(
             "Or have a BPF program of the cgroup answer BPF_SOCK_OPS_TIMEOUT_INIT with less than a second ({kernel})."
         ))
-        .by(Some("bpftool cgroup tree".into()))
+        .by(shell!("bpftool cgroup tree"))
         .at("the cgroup of whoever connects; the command shows which programs (sock_ops) it has")
         .risk(
             "A timeout below the round trip retransmits every SYN for nothing, and the connection begins with a \
@@ -427,7 +428,7 @@ fn look_there(at: Endpoint) -> Advice {
          does not accept; then whether a rule limits new connections to port {}.",
         at.port
     ))
-    .by(Some(format!("ss -ltn 'sport = :{}'", at.port)))
+    .by(shell!("ss -ltn 'sport = :{port}'", port = at.port))
     .at(format!("the host of {at}; `tcpwhy explain` there tells the two apart"))
     .risk("A limit of new connections may be there for a reason: raise it above the real rate, do not remove it.")
 }
@@ -435,13 +436,17 @@ fn look_there(at: Endpoint) -> Advice {
 fn look_on_the_way(silent: &UnansweredSyns) -> Advice {
     let at = silent.at;
     let netns = silent.story.netns(silent.client_netns().unwrap_or(0));
-    let trace = format!("traceroute -n -T -p {} {}", at.port, at.addr);
+    let trace = shell!(
+        "traceroute -n -T -p {port} {addr}",
+        port = at.port,
+        addr = at.addr
+    );
     Advice::to(format!(
         "Look for the hop that does not pass SYNs to port {}, and let it pass them (a rule, a limit of \
          new connections per second, SYN-flood protection).",
         at.port
     ))
-    .by(command_in(&netns, &trace))
+    .by(command_in(&netns, trace))
     .at(format!(
         "the boxes on the path from {}; the last hop that answers is in front of it",
         namespace(&netns)
@@ -459,7 +464,7 @@ fn look_here(silent: &UnansweredSyns) -> Advice {
         "See whether a rule of this host drops SYNs to port {}: its counter rises with each.",
         silent.at.port
     ))
-    .by(command_in(&netns, "nft list ruleset"))
+    .by(command_in(&netns, shell!("nft list ruleset")))
     .at(format!(
         "{}; `iptables-save -c` where rules were made by iptables",
         namespace(&netns)

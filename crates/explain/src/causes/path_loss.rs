@@ -223,9 +223,7 @@ fn judge(path: &Path) -> Option<Finding> {
         .checks(path.counted_again())
         .checks(mathis(&losses, min_rtt_us))
         .advise(advice);
-    Some(case.verify(format!(
-        "`nstat -az TcpRetransSegs` rises by less than 0.1 % of TcpOutSegs while data moves to {to}."
-    )))
+    Some(case.verify(sentence!("`nstat -az TcpRetransSegs` rises by less than 0.1 % of TcpOutSegs while data moves to {to}.", to)))
 }
 
 /// Share of the losses at round trips of an empty queue.
@@ -350,7 +348,7 @@ fn advice(path: &Path, losses: &Losses, netns: &Netns, p: &str) -> Vec<Advice> {
     ));
     let bbr = (!uses_bbr(losses)).then(|| {
         Advice::to("Until then, use BBR, which does not take single losses for congestion.")
-            .by_route(netns, path.to, "congctl bbr")
+            .by_route(netns, path.to, shell!("congctl bbr"))
             .risk("It takes bandwidth from connections that go by loss; needs the module tcp_bbr.")
             .effect(format!(
                 "The rate of new connections no longer falls with √p; {p} are lost all the same."

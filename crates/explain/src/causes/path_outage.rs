@@ -261,7 +261,7 @@ impl<'a> Outage<'a> {
             .steps(self.dropped())
             .advise([
                 Advice::to("See which interface lost its carrier, here and on the way.")
-                    .by(command_in(&netns, "grep . /sys/class/net/*/carrier_changes"))
+                    .by(command_in(&netns, shell!("grep . /sys/class/net/*/carrier_changes")))
                     .at(format!("{from}, {to} and what is between them"))
                     .risk("None: it only looks.")
                     .effect("Names the link, if it was one: then its cable, its peer, its bonding.")
@@ -277,9 +277,7 @@ impl<'a> Outage<'a> {
                 .risk("More retransmissions into a path that is congested.")
                 .effect("No timer is longer than that: the wait after an outage is as short."),
             ])
-            .verify(format!(
-                "`tcpwhy trace retransmits --addr {to}` shows no bursts of `rto` of many connections at once."
-            ))
+            .verify(sentence!("`tcpwhy trace retransmits --addr {to}` shows no bursts of `rto` of many connections at once.", to))
     }
 }
 

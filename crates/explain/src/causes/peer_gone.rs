@@ -321,7 +321,7 @@ impl<'a> Silent<'a> {
             Advice::to(format!(
                 "See whether {to} is alive and can be reached; if it is, what is between forgets connections."
             ))
-            .by(command_in(netns, &format!("ping -c 3 {to}")))
+            .by(command_in(netns, shell!("ping -c 3 {to}", to)))
             .at(format!("{to}, its host's console, and what is on the way to it"))
             .risk("None: it only looks.")
             .effect("Says whether to mend the host, the path, or what forgets connections.")
@@ -419,9 +419,7 @@ fn judge(silent: &Silent) -> Finding {
         .steps(silent.steps())
         .checks(silent.backs_off())
         .advise(advice)
-        .verify(format!(
-            "`ss -tion dst {to}` shows no socket with a `backoff`."
-        ))
+        .verify(sentence!("`ss -tion dst {to}` shows no socket with a `backoff`.", to))
 }
 
 #[cfg(test)]

@@ -290,9 +290,7 @@ fn judge(hole: &BlackHole) -> Finding {
         .checks([hole.counted()])
         .checks(path.counted_again())
         .advise(advice)
-        .verify(format!(
-            "`ss -tion dst {to}` shows no socket with a `backoff` while large answers are sent."
-        ))
+        .verify(sentence!("`ss -tion dst {to}` shows no socket with a `backoff` while large answers are sent.", to))
 }
 
 mod advice;

@@ -131,9 +131,11 @@ fn judge(to: &Destination) -> Option<Finding> {
         .steps(to.range_step())
         .checks([cost_check(to, &search), to.count_check()])
         .advise(advice);
-    Some(case.verify(format!(
+    Some(case.verify(sentence!(
         "Under the same load `tcpwhy stat ports` shows less than half of the ports in use to {at}, \
-         and `{function}` is gone from `perf top`."
+         and {function} is gone from `perf top`.",
+        at,
+        function
     )))
 }
 

@@ -99,8 +99,9 @@ fn judge(to: &Destination) -> Option<Finding> {
         .steps(to.range_step())
         .checks([to.count_check()])
         .advise(advice);
-    Some(case.verify(format!(
-        "Under the same load no connect fails, and `tcpwhy stat ports` shows free ports to {at}."
+    Some(case.verify(sentence!(
+        "Under the same load no connect fails, and `tcpwhy stat ports` shows free ports to {at}.",
+        at
     )))
 }
 

@@ -371,16 +371,22 @@ impl Egress<'_> {
     fn advice(&self, netns: &Netns) -> [Advice; 2] {
         let (bytes, rate) = (self.roomy_queue(), Quantity::rate(self.rate()));
         let wait = Quantity::ns((bytes as f64 / self.rate().max(1.0) * 1e9) as u64);
-        let device = self.device().filter(|d| is_plain(d));
-        let dev = device.map_or(String::new(), |d| format!(" dev {d}"));
-        let fq_codel = device.map(|d| format!("tc qdisc add dev {d} parent 1: fq_codel"));
+        let device = self.device();
+        let look = match device {
+            Some(device) => shell!("tc -s qdisc show dev {device}", device),
+            None => shell!("tc -s qdisc show"),
+        };
+        let fq_codel = device
+            .and_then(|device| shell!("tc qdisc add dev {device} parent 1: fq_codel", device));
+        let without = device
+            .and_then(|device| shell!("tc qdisc del dev {device} parent 1: fq_codel", device));
         [
             Advice::to(format!(
                 "Let the shaper of {} hold {} (the command shows its kind and limit).",
                 self.named(),
                 Quantity::bytes(bytes)
             ))
-            .by(command_in(netns, &format!("tc -s qdisc show{dev}")))
+            .by(command_in(netns, look))
             .at(format!("{}; tc qdisc change", namespace(netns)))
             .risk(format!("A packet may then wait {wait} in a full queue."))
             .effect(format!(
@@ -392,10 +398,8 @@ impl Egress<'_> {
                 bytes,
             }),
             Advice::to("Or let fq_codel manage the queue below the shaper.")
-                .by(fq_codel.and_then(|command| command_in(netns, &command)))
-                .undo(device.and_then(|d| {
-                    command_in(netns, &format!("tc qdisc del dev {d} parent 1: fq_codel"))
-                }))
+                .by(command_in(netns, fq_codel))
+                .undo(command_in(netns, without))
                 .at("below a shaper with the handle 1:; needs sch_fq_codel in the kernel")
                 .risk("Drops remain, one connection at a time and early, as a signal to slow down.")
                 .effect("Connections share the rate evenly, and short ones do not wait."),
@@ -441,16 +445,10 @@ fn judge(egress: &Egress) -> Option<Finding> {
         .steps(egress.only_device())
         .checks([egress.all_of_these()])
         .advise(advice);
-    Some(case.verify(format!(
-        "The drops in `tc -s qdisc show dev {}` stand still while data moves.",
-        egress.device().map_or("DEVICE", |d| &**d)
+    Some(case.verify(sentence!(
+        "The drops in `tc -s qdisc show dev {device}` stand still while data moves.",
+        device = egress.device().map_or("DEVICE", |d| &**d)
     )))
-}
-
-/// A device name that can be pasted into a shell.
-fn is_plain(name: &str) -> bool {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-@:".contains(c);
-    !name.is_empty() && !name.starts_with('-') && name.chars().all(plain)
 }
 
 #[cfg(test)]

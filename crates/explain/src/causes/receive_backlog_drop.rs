@@ -93,7 +93,7 @@ fn judge(story: &Story) -> Option<Finding> {
 fn advice(longer: u64, place: &str) -> [Advice; 2] {
     let name = sysctl::NETDEV_MAX_BACKLOG;
     let raise = Advice::to(format!("Set {name}={longer} on the host."))
-        .by(Some(format!("sysctl -w {name}={longer}")))
+        .by(shell!("sysctl -w {name}={longer}", name, longer))
         .at("the host's own namespace: one value for all; a file in /etc/sysctl.d/ keeps it")
         .risk("Packets may wait longer on a CPU that stays behind: it hides bursts, not a lack of CPU.")
         .effect("Bursts of that many packets wait and are not dropped.")
@@ -105,9 +105,7 @@ fn advice(longer: u64, place: &str) -> [Advice; 2] {
     let spread = Advice::to(format!(
         "Spread packets over more CPUs than {place}: more queues of the device, or RPS."
     ))
-    .by(Some(
-        "grep -H . /sys/class/net/*/queues/rx-*/rps_cpus".into(),
-    ))
+    .by(shell!("grep -H . /sys/class/net/*/queues/rx-*/rps_cpus"))
     .at("the host; the command shows which CPUs take the packets of each queue")
     .risk("Packets handled on another CPU than their application's cost more cache misses.")
     .effect("Each CPU's queue gets less.");

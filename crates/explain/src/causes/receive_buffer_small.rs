@@ -149,13 +149,10 @@ fn judge(story: &Story, place: &HeldBack) -> Option<Finding> {
             .checks([once_per_round_trip(&window)])
             .advise([limit.advice(story, larger, window.rate, Receiving {
                 at: to.to_string(),
-                look: Some(format!("ss -tmi dst {to}")),
+                look: shell!("ss -tmi dst {to}", to),
                 shows: "the receiving host; the command shows rwnd_limited at the sender",
             })])
-            .verify(format!(
-                "`ss -ti dst {to}` shows rwnd_limited below {} of busy.",
-                Quantity::share(MIN_HELD)
-            )),
+            .verify(sentence!("`ss -ti dst {to}` shows rwnd_limited below {share} of busy.", to, share = Quantity::share(MIN_HELD))),
     )
 }
 
@@ -191,7 +188,7 @@ fn once_per_round_trip(window: &Allowance) -> Check {
 /// Where something is received, and how to look there.
 struct Receiving {
     at: String,
-    look: Option<String>,
+    look: Option<ShellCommand>,
     /// Where, and what the command shows.
     shows: &'static str,
 }

@@ -120,7 +120,10 @@ fn judge(story: &Story, netns: u32) -> Option<Finding> {
             "times",
         )])
         .advise([advice]);
-    Some(case.verify(format!("`nstat -az TcpExt{short}` no longer rises.")))
+    Some(case.verify(sentence!(
+        "`nstat -az TcpExt{short}` no longer rises.",
+        short
+    )))
 }
 
 /// Whether it left half of its buffer unread: with headers and pages that are not full that is all of it.

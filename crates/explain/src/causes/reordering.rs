@@ -123,7 +123,7 @@ fn find_link(path: &Path, netns: &Netns) -> Advice {
         "Find where packets of one connection take several ways between {from} and {to}: a bond in balance-rr, \
          per-packet load balancing, a tunnel over several links, a path that flaps."
     ))
-    .by(command_in(netns, &format!("mtr -T -r -c 1000 {to}")))
+    .by(command_in(netns, shell!("mtr -T -r -c 1000 {to}", to)))
     .at("both hosts' bonds (/proc/net/bonding), and the routers between them: load balancing per flow")
     .risk("One connection is then as fast as one link.")
     .effect("Segments arrive in order, and what was not lost is not retransmitted.")

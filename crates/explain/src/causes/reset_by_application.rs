@@ -70,9 +70,9 @@ fn judge(resets: &ServerResets) -> Finding {
             "Close without SO_LINGER 0, so that what was written arrives.".into(),
         ])
         .advise([advice(resets, app)])
-        .verify(format!(
-            "`tcpwhy trace resets` shows none sent of port {}.",
-            resets.here.listener.local.port
+        .verify(sentence!(
+            "`tcpwhy trace resets` shows none sent of port {port}.",
+            port = resets.here.listener.local.port
         ))
 }
 
@@ -82,7 +82,7 @@ fn advice(resets: &ServerResets, app: &str) -> Advice {
         "Do not let {app} set SO_LINGER to 0 (nginx: `reset_timedout_connection off`; HAProxy: no \
          `option nolinger`), and let clients close first where TIME_WAIT sockets are to be avoided."
     ))
-    .by(Some(format!("tcpwhy trace resets --port {port}")))
+    .by(shell!("tcpwhy trace resets --port {port}", port))
     .at(format!(
         "the source or configuration of {app}; the command shows each reset as it is sent"
     ))

@@ -111,10 +111,7 @@ fn judge(resets: &PeerResets) -> Finding {
         .steps(steps(resets))
         .checks(resets.counted())
         .advise([advice(resets)])
-        .verify(format!(
-            "`tcpwhy trace resets --addr {}` shows none received.",
-            at.addr
-        ))
+        .verify(sentence!("`tcpwhy trace resets --addr {addr}` shows none received.", addr = at.addr))
 }
 
 fn steps(place: &PeerResets) -> [Step; 2] {
@@ -148,7 +145,7 @@ fn advice(resets: &PeerResets) -> Advice {
         "See in the logs of {at} why it aborts: overload, a limit of connections, a certificate \
          or protocol that it refuses, a backend that is away."
     ))
-    .by(Some(format!("tcpwhy trace resets --addr {}", at.addr)))
+    .by(shell!("tcpwhy trace resets --addr {addr}", addr = at.addr))
     .at("the server, or the load balancer before it")
     .risk("None.")
     .effect(format!(

@@ -70,11 +70,8 @@ fn judge(resets: &ServerResets) -> Finding {
             "See why it turns clients away.".into(),
         ] })
         .advise(advice(resets, &scope))
-        .verify(format!(
-            "`tcpwhy trace resets` shows no {} of port {}, and `nstat -az TcpExtTCPAbortOnClose` no \
-             longer rises.",
-            UNREAD.reason, resets.here.listener.local.port
-        ))
+        .verify(sentence!("`tcpwhy trace resets` shows no {reason} of port {port}, and `nstat -az TcpExtTCPAbortOnClose` no \
+             longer rises.", reason = UNREAD.reason, port = resets.here.listener.local.port))
 }
 
 /// It left small requests unread: whom it serves it reads.
@@ -90,7 +87,7 @@ fn advice(resets: &ServerResets, scope: &Scope) -> Vec<Advice> {
             "Set `lingering_close always;` and let its timeouts cover the time that clients need to \
              send a request; larger bodies want a larger `client_max_body_size`."
                 .to_string(),
-            "nginx -T | grep -E 'lingering|client_max_body_size'".to_string(),
+            shell!("nginx -T | grep -E 'lingering|client_max_body_size'"),
             "nginx.conf, in http, server or location; then `nginx -s reload`".to_string(),
         ),
         _ if turns_away(resets) => {
@@ -103,7 +100,7 @@ fn advice(resets: &ServerResets, scope: &Scope) -> Vec<Advice> {
                     "See in the log of {app} why it closes before it reads a request ({limit}; overload); \
                      whom it turns away it should read before it closes."
                 ),
-                format!("ss -tnp 'sport = :{port}'"),
+                shell!("ss -tnp 'sport = :{port}'", port),
                 format!("the configuration of {app}; the command shows whom it serves"),
             )
         }
@@ -112,12 +109,12 @@ fn advice(resets: &ServerResets, scope: &Scope) -> Vec<Advice> {
                 "Let {app} read each request to its end before it answers and closes; or answer, call \
                  shutdown(SHUT_WR), and read and throw away what comes until the client closes."
             ),
-            format!("ss -tnp state established 'sport = :{port}'"),
+            shell!("ss -tnp state established 'sport = :{port}'", port),
             format!("the source or configuration of {app}; the command shows unread data as Recv-Q"),
         ),
     };
     let read = Advice::to(read)
-        .by(command_in(&scope.netns, &command))
+        .by(command_in(&scope.netns, command))
         .at(at)
         .risk(
             "A client that never stops sending holds its connection: limit the bytes and the time \

@@ -272,23 +272,23 @@ fn advice(scope: &Scope, why: Why, from: &str, is_to: bool) -> Vec<Advice> {
     let (action, look) = match why {
         Why::ReversePath => (
             format!("Give {at} the route to {from} by which its packets come."),
-            format!("ip route get {from}"),
+            shell!("ip route get {from}", from),
         ),
         Why::NoRoute => (
             format!("Give {at} a route for these packets."),
             if is_to {
-                format!("ip route get {from}")
+                shell!("ip route get {from}", from)
             } else {
-                "ip route show".to_string()
+                shell!("ip route show")
             },
         ),
         Why::Neighbour => (
             format!("Bring up the next hop of {at}, or give it a route over one that answers."),
-            "ip neigh show".to_string(),
+            shell!("ip neigh show"),
         ),
     };
     let route = Advice::to(action)
-        .by(command_in(&scope.netns, &look))
+        .by(command_in(&scope.netns, look))
         .at(format!(
             "{at}; the command shows the way that it would take"
         ))
@@ -302,7 +302,7 @@ fn advice(scope: &Scope, why: Why, from: &str, is_to: bool) -> Vec<Advice> {
     let loose = Advice::to(format!(
         "Where both ways are meant to differ: set {name}=2 (loose), by which any route back will do."
     ))
-    .by(command_in(&scope.netns, &format!("sysctl -w {name}=2")))
+    .by(command_in(&scope.netns, shell!("sysctl -w {name}=2", name)))
     .at(format!("{at}; the larger of this and the interface's own value counts"))
     .risk("A source that is forged within what this host has routes for is no longer refused.")
     .effect("Packets are taken whichever interface they come in by.")

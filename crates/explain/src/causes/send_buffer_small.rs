@@ -161,9 +161,7 @@ fn judge(path: &Path) -> Option<Finding> {
             }))
             .checks(per_round_trip(&held))
             .advise([raise])
-            .verify(format!(
-                "`ss -tmi dst {to}` shows t (of skmem) well below tb while data moves."
-            )),
+            .verify(sentence!("`ss -tmi dst {to}` shows t (of skmem) well below tb while data moves.", to)),
     )
 }
 
@@ -230,7 +228,10 @@ fn leave(comm: &str, scope: &Scope, bytes: u64, most: Option<u64>) -> Advice {
         "Let {comm} not set SO_SNDBUF, or set it to {} and more.",
         Quantity::bytes(bytes)
     ))
-    .by(command_in(&scope.netns, "ss -tmi state established"))
+    .by(command_in(
+        &scope.netns,
+        shell!("ss -tmi state established"),
+    ))
     .at(format!(
         "the source or configuration of {comm}; the command shows the limit as tb in skmem"
     ))

@@ -116,11 +116,8 @@ fn judge(waits: &AcceptWaits) -> Finding {
         .steps(waits.outage.and_then(|outage| outage.asleep(here)))
         .checks([waits.check()])
         .advise(advice(&scope, state, waits))
-        .verify(format!(
-            "Under the same load `ss -ltn 'sport = :{}'` shows a Recv-Q of 0 nearly always, and `tcpwhy stat \
-             requests` no time before accept().",
-            here.listener.local.port
-        ))
+        .verify(sentence!("Under the same load `ss -ltn 'sport = :{port}'` shows a Recv-Q of 0 nearly always, and `tcpwhy stat \
+             requests` no time before accept().", port = here.listener.local.port))
 }
 
 fn fix(who: &str, state: Option<ProcessState>) -> String {
@@ -138,8 +135,8 @@ fn advice(scope: &Scope, state: Option<ProcessState>, waits: &AcceptWaits) -> [A
     let who = process(scope);
     let stopped = scope.pid.filter(|_| state == Some(ProcessState::Stopped));
     let command = match (stopped, scope.pid) {
-        (Some(pid), _) => Some(format!("kill -CONT {pid}")),
-        (None, Some(pid)) => Some(format!("tcpwhy trace wakeups 100ms --pid {pid}")),
+        (Some(pid), _) => shell!("kill -CONT {pid}", pid),
+        (None, Some(pid)) => shell!("tcpwhy trace wakeups 100ms --pid {pid}", pid),
         (None, None) => None,
     };
     let action = match (stopped, state) {
@@ -153,7 +150,7 @@ fn advice(scope: &Scope, state: Option<ProcessState>, waits: &AcceptWaits) -> [A
     [
         Advice::to(action)
             .by(command)
-            .undo(stopped.map(|pid| format!("kill -STOP {pid}")))
+            .undo(stopped.and_then(|pid| shell!("kill -STOP {pid}", pid)))
             .at(format!("{who} in {}", namespace(&scope.netns)))
             .risk("None for TCP; the application has more connections in hand at a time.")
             .effect(format!(

@@ -221,10 +221,7 @@ fn judge(slow: &SlowService) -> Finding {
         .checks(told.awaited())
         .checks(told.asleep())
         .advise([told.advice()])
-        .verify(format!(
-            "`tcpwhy stat requests` shows the p99 of {} near its p50.",
-            told.scope.listener
-        ))
+        .verify(sentence!("`tcpwhy stat requests` shows the p99 of {listener} near its p50.", listener = told.scope.listener))
 }
 
 /// The listener, and of its processes the one that answered.
@@ -518,28 +515,29 @@ impl Told<'_> {
         let (action, command) = match (self.doing(), scope.pid) {
             (Some(What::Awaited(to)), _) => (
                 format!("Find out why {to} answers {comm} late: the same question, one host on."),
-                Some(format!("tcpwhy explain --for 10s --port {}", to.port)),
+                shell!("tcpwhy explain --for 10s --port {port}", port = to.port),
             ),
             (Some(What::Stopped), Some(pid)) => (
                 format!("Let pid {pid} go on, if nobody debugs it."),
-                Some(format!("kill -CONT {pid}")),
+                shell!("kill -CONT {pid}", pid),
             ),
             (Some(What::OnCpu), Some(pid)) => (
                 format!("See where {comm} spends the CPU time."),
-                Some(format!(
-                    "tcpwhy record --with profile --for 10s -o cpu.tcpwhy && tcpwhy flame cpu.tcpwhy --pid {pid}"
-                )),
+                shell!(
+                    "tcpwhy record --with profile --for 10s -o cpu.tcpwhy && tcpwhy flame cpu.tcpwhy --pid {pid}",
+                    pid
+                ),
             ),
             (_, Some(pid)) => (
                 format!("See what the threads of {comm} wait for, and who wakes them."),
-                Some(format!("tcpwhy trace wakeups 100ms --pid {pid}")),
+                shell!("tcpwhy trace wakeups 100ms --pid {pid}", pid),
             ),
             (_, None) => (format!("See what {comm} does in that time."), None),
         };
         let (own, all) = self.slow.own_and_all_ns();
         Advice::to(action)
             .undo(match (self.doing(), scope.pid) {
-                (Some(What::Stopped), Some(pid)) => Some(format!("kill -STOP {pid}")),
+                (Some(What::Stopped), Some(pid)) => shell!("kill -STOP {pid}", pid),
                 _ => None,
             })
             .by(command)

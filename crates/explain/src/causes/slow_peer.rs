@@ -108,7 +108,7 @@ fn judge(slow: &SlowService) -> Finding {
         .steps([slow.requests(), slowest(slow), innocent(slow)])
         .checks(round_trip(slow))
         .advise([advice(slow, &scope)])
-        .verify(format!("`tcpwhy stat requests` shows the p99 of → {at} near its p50."))
+        .verify(sentence!("`tcpwhy stat requests` shows the p99 of → {at} near its p50.", at))
 }
 
 /// The process that asks, and whom.
@@ -236,7 +236,10 @@ fn advice(slow: &SlowService, scope: &Scope) -> Advice {
         "Find out why {at} answers {} late: ask there.",
         application(scope)
     ))
-    .by(Some(format!("tcpwhy explain --for 10s --port {}", at.port)))
+    .by(shell!(
+        "tcpwhy explain --for 10s --port {port}",
+        port = at.port
+    ))
     .at(format!("the host of {}", at.addr))
     .risk("None: it only looks.")
     .effect(format!(

@@ -230,10 +230,7 @@ fn judge(reader: &Reader) -> Finding {
         .steps(reader.between_reads(&scope))
         .checks(reader.window_has_room())
         .advise([advice])
-        .verify(format!(
-            "`ss -tmi 'sport = :{}'` on the receiver shows Recv-Q at 0 most of the time.",
-            at.port
-        ))
+        .verify(sentence!("`ss -tmi 'sport = :{port}'` on the receiver shows Recv-Q at 0 most of the time.", port = at.port))
 }
 
 impl Reader<'_> {
@@ -351,8 +348,11 @@ impl Reader<'_> {
 fn advice(scope: &Scope, at: Endpoint, comm: &str, rate: &Quantity) -> Advice {
     let threads = scope
         .pid
-        .map(|pid| format!("tcpwhy stat threads --pid {pid}"));
-    let sockets = command_in(&scope.netns, &format!("ss -tmi 'sport = :{}'", at.port));
+        .and_then(|pid| shell!("tcpwhy stat threads --pid {pid}", pid));
+    let sockets = command_in(
+        &scope.netns,
+        shell!("ss -tmi 'sport = :{port}'", port = at.port),
+    );
     Advice::to(format!(
         "Make {comm} read as data comes: move what it does between reads to another thread, or read \
          more at a time."

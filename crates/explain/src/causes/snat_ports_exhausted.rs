@@ -123,11 +123,11 @@ fn advice(untracked: &UntrackedSyns, netns: &Netns, most: u64) -> [Advice; 2] {
              {} are in use.",
             count(most)
         ))
-        .by(command_in(netns, "nft -a list table ip nat"))
-        .at(format!(
-            "the NAT rules of {}; `conntrack -L -d {}` shows who holds the ports",
-            namespace(netns),
-            at.addr
+        .by(command_in(netns, shell!("nft -a list table ip nat")))
+        .at(sentence!(
+            "the NAT rules of {place}; `conntrack -L -d {addr}` shows who holds the ports",
+            place = namespace(netns),
+            addr = at.addr
         ))
         .risk("Servers that know clients by their address must know the new ones.")
         .effect(format!("Each address more has room for as many as {} again.", count(most)))

@@ -178,10 +178,8 @@ fn judge(starved: &Starved) -> Finding {
         .steps(starved.heartbeats_step())
         .checks([rivals.check()])
         .advise(starved.advice())
-        .verify(format!(
-            "`tcpwhy stat threads` shows {comm} with next to nothing in column LAT, and requests no \
-             longer come in bursts."
-        ))
+        .verify(sentence!("`tcpwhy stat threads` shows {comm} with next to nothing in column LAT, and requests no \
+             longer come in bursts.", comm))
 }
 
 impl<'a> Starved<'a> {
@@ -304,9 +302,7 @@ impl<'a> Starved<'a> {
              interrupts, or set RPS.",
             self.thread.comm
         ))
-        .by(Some(
-            "grep -H . /sys/class/net/*/queues/rx-*/rps_cpus".into(),
-        ))
+        .by(shell!("grep -H . /sys/class/net/*/queues/rx-*/rps_cpus"))
         .at("the host; the command shows which CPUs handle the packets of each queue")
         .risk("Packets handled on another CPU than their application's cost more cache misses.")
         .effect(format!(

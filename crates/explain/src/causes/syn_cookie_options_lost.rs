@@ -129,11 +129,8 @@ fn judge(cookies: &Cookies) -> Finding {
         .checks(cookies.came_back())
         .checks(cookies.throughput.rate_check())
         .advise(advice::advice(cookies, &scope))
-        .verify(format!(
-            "Connect again under the same load: `nstat -az TcpExtTCPReqQFullDoCookies` no longer \
-             rises, and `ss -tien 'sport = :{}'` shows sack and wscale on every new connection.",
-            here.listener.local.port
-        ))
+        .verify(sentence!("Connect again under the same load: `nstat -az TcpExtTCPReqQFullDoCookies` no longer \
+             rises, and `ss -tien 'sport = :{port}'` shows sack and wscale on every new connection.", port = here.listener.local.port))
 }
 
 impl<'a> Cookies<'a> {

@@ -182,7 +182,7 @@ impl<'a> Flood<'a> {
                 "If the SYNs cost a CPU, limit them before the listener: by source, or by SYNPROXY, for port \
                  {port}."
             ))
-            .by(command_in(&netns, &format!("ss -tn state syn-recv 'sport = :{port}'")))
+            .by(command_in(&netns, shell!("ss -tn state syn-recv 'sport = :{port}'", port)))
             .at("a firewall before this host, or its own (nft `synproxy`); the command shows the sources")
             .risk("A limit by source also meets clients behind one NAT.")
             .effect(format!(

@@ -279,7 +279,7 @@ impl<'a> Tails<'a> {
         let sooner = Advice::to(format!(
             "Until then, let the RTO to {to} be shorter: {rto_min}; the same on {to} for what it sends."
         ))
-        .by_route(netns, to, &rto_min)
+        .by_route(netns, to, shell!("rto_min {ms}ms", ms = ABOVE_DELAYED_ACK_MS))
         .risk(
             "Segments are sent twice when an ACK is late: Linux delays ACKs by 40 ms, others by up to \
              200. Less than that (5ms) only where answers come at once.",
@@ -393,9 +393,7 @@ fn judge(tails: &Tails, back: Option<&Tails>) -> Finding {
         .steps(tails.waits_step())
         .checks(path.counted_again())
         .advise(advice);
-    case.verify(format!(
-        "`nstat -az TcpExtTCPLossProbes TcpExtTCPTimeouts` stand still while messages flow to {to}."
-    ))
+    case.verify(sentence!("`nstat -az TcpExtTCPLossProbes TcpExtTCPTimeouts` stand still while messages flow to {to}.", to))
 }
 
 #[cfg(test)]

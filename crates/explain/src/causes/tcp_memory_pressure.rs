@@ -174,16 +174,19 @@ fn advice(story: &Story, pressed: bool) -> Advice {
     let orphans = line(story, "orphans")
         .and_then(|line| line.limit)
         .unwrap_or(65_536.0);
+    let known = values.is_some() || !pressed;
     let value = if pressed {
         values.map_or_else(|| "twice what it is".into(), |v| v.join(" "))
     } else {
         (orphans.max(0.0) as u64).saturating_mul(LARGER).to_string()
     };
-    let known = now.is_some() || !pressed;
+    // Of tcp_mem three numbers, or none.
+    let set = shell!("sysctl -w {name}={value}", name, value = &value);
+    let set = set.filter(|_| known);
     Advice::to(format!(
         "Find what holds the memory (`ss -tmn`: Recv-Q, Send-Q and skmem), and end that; or set {name}=\"{value}\"."
     ))
-    .by(known.then(|| format!("sysctl -w {name}=\"{value}\"")))
+    .by(set)
     .at("the host's own namespace: one value for all; the numbers of tcp_mem are pages")
     .risk("The kernel's memory cannot be swapped: leave enough for everything else.")
     .effect("Windows grow again, and nothing is reset for memory.")

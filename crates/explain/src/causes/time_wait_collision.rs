@@ -117,10 +117,7 @@ fn judge(case: &Collision) -> Option<Finding> {
         .steps(case.evidence())
         .checks(case.arithmetic())
         .advise(case.advice());
-    Some(finding.verify(format!(
-        "`tcpwhy trace timewait` shows no SYN refused at {}; {counter} no longer rises with the connects.",
-        case.at
-    )))
+    Some(finding.verify(sentence!("`tcpwhy trace timewait` shows no SYN refused at {at}; {counter} no longer rises with the connects.", at = case.at, counter)))
 }
 
 fn title(case: &Collision) -> [String; 2] {

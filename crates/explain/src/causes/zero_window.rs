@@ -174,9 +174,7 @@ fn judge(stopped: &Stopped) -> Finding {
         .steps(unread(&readers))
         .checks(longest.and_then(probed))
         .advise([advice(stopped, &scope, &reader)])
-        .verify(format!(
-            "`ss -toi dst {to}` shows no timer:(persist), and bytes_acked rises."
-        ))
+        .verify(sentence!("`ss -toi dst {to}` shows no timer:(persist), and bytes_acked rises.", to))
 }
 
 /// Of readers on this host: what lies there.
@@ -217,8 +215,8 @@ fn probed(shut: Shut) -> Option<Check> {
 fn advice(stopped: &Stopped, scope: &Scope, reader: &str) -> Advice {
     let to = stopped.to;
     let command = match scope.pid.filter(|_| !stopped.readers().is_empty()) {
-        Some(pid) => Some(format!("tcpwhy stat threads --pid {pid}")),
-        None => command_in(&scope.netns, &format!("ss -toi dst {to}")),
+        Some(pid) => shell!("tcpwhy stat threads --pid {pid}", pid),
+        None => command_in(&scope.netns, shell!("ss -toi dst {to}", to)),
     };
     Advice::to(format!(
         "See what {reader} waits for, and make it read or close; let senders give up by TCP_USER_TIMEOUT or a \

@@ -10,6 +10,7 @@ use crate::finding::{Role, Scope};
 use crate::programs::{self, Setting};
 use crate::say::Quantity;
 use crate::scope::application;
+use crate::shell;
 
 /// A client whose SYN is dropped waits a second. Fewer drops than this, in a recording of
 /// seconds, is one burst at a start. Of how many arrivals they are says little: while nothing is accepted,
@@ -240,10 +241,7 @@ pub(crate) fn raise_backlog(
         application(scope),
         count(backlog.into())
     ))
-    .by(command_in(
-        &scope.netns,
-        &format!("ss -ltn 'sport = :{port}'"),
-    ))
+    .by(command_in(&scope.netns, shell!("ss -ltn 'sport = :{port}'", port)))
     .at(format!(
         "the application's source or configuration; the command shows the limit in force as Send-Q, at \
          {}",

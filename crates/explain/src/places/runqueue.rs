@@ -15,6 +15,9 @@ use crate::lost::Lost;
 use crate::places::listener::SHOWN_ROWS;
 use crate::places::process::listens;
 use crate::say::{Quantity, say};
+use crate::sentence::Sentence;
+use crate::shell::ShellCommand;
+use crate::{sentence, shell};
 
 /// A CPU on which a thread was seen less often is not where it waits.
 const LEAST_PRESENCE: f64 = 0.10;
@@ -287,37 +290,32 @@ impl<'a> Rivals<'a> {
             1 => "",
             _ => ", and those like it,",
         };
-        let all: Vec<String> = pids.iter().map(u32::to_string).collect();
+        let for_all = |command: Option<ShellCommand>| Some(command?.for_each(&pids));
         let who = format!("{} (pid {}){crowd}", first.comm, first.pid);
         let per_second = self.thread.waited_ns() as f64 / self.story.seconds();
         let idle = Advice::to(format!(
             "Let {who} run only when nobody else wants the CPU (SCHED_IDLE)."
         ))
-        .by(Some(format!(
-            "for p in {}; do chrt --all-tasks --idle --pid 0 $p; done",
-            all.join(" ")
-        )))
+        .by(for_all(shell!("chrt --all-tasks --idle --pid 0 $p")))
         .at("the host; for a service CPUSchedulingPolicy=idle in its unit")
         .risk(risk)
-        .undo(Some(format!(
-            "for p in {}; do chrt --all-tasks --other --pid 0 $p; done",
-            all.join(" ")
-        )))
+        .undo(for_all(shell!("chrt --all-tasks --other --pid 0 $p")))
         .effect(format!(
             "{} no longer waits for them: it lost {} per second.",
             self.thread.comm,
             duration(per_second as u64)
         ))
-        .change(Change::RunWhenIdle { pids });
+        .change(Change::RunWhenIdle { pids: pids.clone() });
         let elsewhere = self.free_cpu().map(|(free, idle)| {
             Advice::to(format!("Or move {who} to CPU {free}."))
-                .by(Some(format!(
-                    "taskset --all-tasks -cp {free} {}",
-                    first.pid
-                )))
+                .by(shell!(
+                    "taskset --all-tasks -cp {free} {pid}",
+                    free,
+                    pid = first.pid
+                ))
                 .at("the host; for a service CPUAffinity in its unit, or a cpuset")
                 .risk(format!("What runs on CPU {free} gets company."))
-                .undo(former_cpus(first.pid))
+                .undo(Some(former_cpus(first.pid)))
                 .effect(format!(
                     "CPU {free} was idle for {} of the time; {} is free.",
                     percent(idle),
@@ -329,10 +327,11 @@ impl<'a> Rivals<'a> {
 }
 
 /// How a process gets the CPUs again that it may use.
-pub(crate) fn former_cpus(pid: u32) -> Option<String> {
-    Some(format!(
-        "note first what `taskset -cp {pid}` says, and set it again"
-    ))
+pub(crate) fn former_cpus(pid: u32) -> Sentence {
+    sentence!(
+        "note first what `taskset -cp {pid}` says, and set it again",
+        pid
+    )
 }
 
 /// What connections waited for threads that had no CPU, in proportion to the share of the time that these wanted

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
+use explain::shell;
 use observe::Part;
 
 use crate::kept::{self, Kept};
@@ -67,10 +68,9 @@ pub fn run(args: RecordArgs) -> Result<ExitCode> {
     let (into, next) = if kept.takes_stdout() {
         (String::new(), String::new())
     } else {
-        (
-            format!(" into {name}"),
-            format!("; `tcpwhy explain {name}` says what it shows"),
-        )
+        let next = shell!("tcpwhy explain {name}", name);
+        let next = next.map(|next| format!("; {} says what it shows", next.in_sentence()));
+        (format!(" into {name}"), next.unwrap_or_default())
     };
     let lost = match lost {
         0 => String::new(),

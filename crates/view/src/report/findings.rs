@@ -196,7 +196,7 @@ fn ruled_out(out: &explain::RuledOut) -> (String, String, String) {
 fn advice(advice: &explain::Advice) -> Advice {
     Advice {
         action: advice.action.clone(),
-        command: advice.command.clone(),
+        command: advice.command.as_deref().map(str::to_string),
         kind: advice_kind(advice).trim_end().into(),
         at: advice.r#where.clone(),
         risk: match &advice.undo {

@@ -205,10 +205,10 @@ fn advise(page: &mut Page, number: usize, advice: &Advice) {
         page.paragraph(&label, Look::Command, command);
     }
     for (label, text) in [
-        ("where ", Some(&advice.r#where)),
-        ("effect", Some(&advice.expected)),
-        ("risk  ", Some(&advice.risk)),
-        ("undo  ", advice.undo.as_ref()),
+        ("where ", Some(&*advice.r#where)),
+        ("effect", Some(&*advice.expected)),
+        ("risk  ", Some(&*advice.risk)),
+        ("undo  ", advice.undo.as_deref()),
     ] {
         if let Some(text) = text {
             page.paragraph(&format!("     {label}  "), Look::Plain, text);

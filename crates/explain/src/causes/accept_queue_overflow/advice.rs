@@ -9,6 +9,7 @@ use crate::advice::{Advice, Change};
 use crate::finding::Scope;
 use crate::places::listener::{raise_backlog, roomy_backlog};
 use crate::scope::{namespace, process};
+use crate::shell;
 
 /// Clients that arrive within this time of each other are one burst: a dropped one is back then.
 const BURST_NS: u64 = 1_000_000_000;
@@ -75,19 +76,19 @@ impl Overflow<'_> {
             ),
             (Some(ProcessState::Stopped), Some(pid)) => (
                 format!("Resume {who}, and find out who sent SIGSTOP."),
-                Some(format!("kill -CONT {pid}")),
+                shell!("kill -CONT {pid}", pid),
             ),
             (Some(ProcessState::Blocked), Some(pid)) => (
                 format!("Find out what {who} waits for in the kernel."),
-                Some(format!("cat /proc/{pid}/wchan /proc/{pid}/stack")),
+                shell!("cat /proc/{pid}/wchan /proc/{pid}/stack", pid),
             ),
             (Some(ProcessState::OnCpu), Some(pid)) => (
                 format!("Give {who} more CPU, or start more workers that accept."),
-                Some(format!("tcpwhy stat threads --pid {pid}")),
+                shell!("tcpwhy stat threads --pid {pid}", pid),
             ),
             (_, Some(pid)) => (
                 format!("Make {who} call accept() whenever one waits, not between other work."),
-                Some(format!("tcpwhy stat threads --pid {pid}")),
+                shell!("tcpwhy stat threads --pid {pid}", pid),
             ),
             (_, None) => ("Make the application call accept() sooner.".into(), None),
         };
@@ -107,7 +108,7 @@ impl Overflow<'_> {
         };
         Advice::to(action)
             .by(command)
-            .undo(stopped.map(|pid| format!("kill -STOP {pid}")))
+            .undo(stopped.and_then(|pid| shell!("kill -STOP {pid}", pid)))
             .at(format!("{who} in {}", namespace(&scope.netns)))
             .risk("None for TCP; the application has more connections in hand at a time.")
             .effect(expected)

@@ -140,9 +140,10 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
         .rules_out(ruled_out(&rejected))
         .advise([advice(&rejected, &scope)])
         .advise(neighbours(&rejected));
-    Some(case.verify(format!(
-        "`tcpwhy trace connects --addr {}` shows no error, and connects to {at} succeed.",
-        at.addr
+    Some(case.verify(sentence!(
+        "`tcpwhy trace connects --addr {addr}` shows no error, and connects to {at} succeed.",
+        addr = at.addr,
+        at
     )))
 }
 
@@ -259,17 +260,20 @@ fn neighbours(rejected: &Rejected) -> Vec<Advice> {
     let table = story.structures.get(0, structure).map(|s| s.fullest);
     let full = table.filter(|t| t.share().is_some_and(|s| s >= NEARLY_FULL));
     let more = full.and_then(|t| more_neighbours(story, structure, t.entries));
-    let of = format!("to {}", rejected.place.at.addr);
-    let flush = flush_neighbours(&story.netns(netns), &of);
+    let addr = rejected.place.at.addr;
+    let flush = flush_neighbours(
+        &story.netns(netns),
+        shell!("ip neigh flush to {addr}", addr),
+    );
     more.into_iter().chain([flush]).collect()
 }
 
 fn advice(rejected: &Rejected, scope: &Scope) -> Advice {
     let at = rejected.place.at;
     let look = match rejected.by {
-        By::Rule(_) => "nft -a list ruleset".into(),
-        By::Neighbour => format!("ip neigh get {}", at.addr),
-        By::Another => format!("tcpdump -ni any 'icmp and host {}'", at.addr),
+        By::Rule(_) => shell!("nft -a list ruleset"),
+        By::Neighbour => shell!("ip neigh get {addr}", addr = at.addr),
+        By::Another => shell!("tcpdump -ni any 'icmp and host {addr}'", addr = at.addr),
     };
     let advice = match rejected.by {
         By::Rule(group) => Advice::to(format!(
@@ -302,7 +306,7 @@ fn advice(rejected: &Rejected, scope: &Scope) -> Advice {
         .change(Change::PassSyns { at: at.to_string() }),
     };
     advice
-        .by(command_in(&scope.netns, &look))
+        .by(command_in(&scope.netns, look))
         .risk("It may be meant: then correct the address that the clients use.")
         .effect(format!(
             "The {} are answered.",

@@ -80,7 +80,10 @@ fn the_advice_knows_what_is_set() {
         full.set(SERVER, timeout, seconds);
         let f = only(&full, ID);
         let advice = f.advice.iter().find(|a| a.action.contains("go earlier"));
-        advice.map(|a| (a.action.clone(), a.undo.clone().unwrap_or_default()))
+        advice.map(|a| {
+            let undo = a.undo.as_deref().unwrap_or_default();
+            (a.action.clone(), undo.to_string())
+        })
     };
     let (action, undo) = sooner("86400").expect("a day is long");
     assert!(action.contains("from 24 hours to an hour"), "{action}");

@@ -152,15 +152,24 @@ impl<'a> Quota<'a> {
         let (cgroup, more) = (self.cgroup, figure(cpus));
         let now = self.cpus.map(|c| format!(" from {}", figure(c)));
         let us = (cpus * 100_000.0) as u64;
-        let certain = self.certain && self.is_v2 && cgroup.chars().all(plain);
+        let certain = self.certain && self.is_v2;
+        let command = shell!(
+            "echo '{us} 100000' > /sys/fs/cgroup{cgroup}/cpu.max",
+            us,
+            cgroup
+        );
+        let command = command.filter(|_| certain);
         Advice::to(format!(
             "Raise the CPU quota{} to {more} CPUs.",
             now.unwrap_or_default()
         ))
-        .by(certain.then(|| format!("echo '{us} 100000' > /sys/fs/cgroup{cgroup}/cpu.max")))
-        .undo(certain.then(|| {
-            format!("note first what is in /sys/fs/cgroup{cgroup}/cpu.max, and write it again")
+        .undo(command.as_ref().map(|_| {
+            sentence!(
+                "note first what is in /sys/fs/cgroup{cgroup}/cpu.max, and write it again",
+                cgroup
+            )
         }))
+        .by(command)
         .at(format!(
             "cgroup {cgroup}; for a service CPUQuota in its unit, for a container its CPU limit"
         ))
@@ -177,9 +186,4 @@ impl<'a> Quota<'a> {
             cpus,
         })
     }
-}
-
-/// A character that may stand in a path in a shell command.
-fn plain(c: char) -> bool {
-    c.is_ascii_alphanumeric() || "/._-:@".contains(c)
 }

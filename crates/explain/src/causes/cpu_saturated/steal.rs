@@ -92,7 +92,7 @@ pub(super) fn find(story: &Story) -> Option<Finding> {
         .advise([Advice::to(
             "Ask for another physical host, or for CPUs that are not shared: within this host nothing helps.",
         )
-        .by(Some("vmstat 1 10".into()))
+        .by(shell!("vmstat 1 10"))
         .at("whoever runs the hypervisor; the command shows column st")
         .risk("A move interrupts the machine for moments; the command only looks.")
         .effect(format!(

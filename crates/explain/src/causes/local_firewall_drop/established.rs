@@ -123,10 +123,8 @@ fn judge(walled: &Walled) -> Option<Finding> {
             "segments",
         )])
         .advise([walled.advice(&rules)]);
-    Some(case.verify(format!(
-        "`tcpwhy trace drops` shows no packet for {at}, and `nstat -az TcpRetransSegs` stands still while \
-         data moves."
-    )))
+    Some(case.verify(sentence!("`tcpwhy trace drops` shows no packet for {at}, and `nstat -az TcpRetransSegs` stands still while \
+         data moves.", at)))
 }
 
 impl Walled<'_> {
@@ -185,7 +183,7 @@ impl Walled<'_> {
              established connections pass before it.",
             at.port
         ))
-        .by(command_in(rules, "nft -a list ruleset"))
+        .by(command_in(rules, shell!("nft -a list ruleset")))
         .at(format!(
             "{}; `iptables-save -c` where rules were made by iptables, whose counters show which one drops",
             namespace(rules)

@@ -74,11 +74,10 @@ impl Walk<'_> {
             "Set {TCP_CHILD_EHASH_ENTRIES}={buckets} where the namespace is made, and make it \
              anew."
         ))
-        .by(Some(format!(
-            "sysctl -w {TCP_CHILD_EHASH_ENTRIES}={buckets}"
-        )))
-        .undo(Some(format!(
-            "sysctl -w {TCP_CHILD_EHASH_ENTRIES}=0, and make the namespace anew"
+        .by(shell!("sysctl -w {TCP_CHILD_EHASH_ENTRIES}={buckets}", TCP_CHILD_EHASH_ENTRIES, buckets))
+        .undo(Some(sentence!(
+            "`sysctl -w {TCP_CHILD_EHASH_ENTRIES}=0`, and make the namespace anew",
+            TCP_CHILD_EHASH_ENTRIES
         )))
         .at(format!(
             "the namespace from which {} is made, before it is made; 0 there shares the host's \
@@ -92,7 +91,7 @@ impl Walk<'_> {
         ))
         } else {
             Advice::to(format!("Boot with thash_entries={buckets}."))
-                .by(Some("sysctl net.ipv4.tcp_ehash_entries".into()))
+                .by(shell!("sysctl net.ipv4.tcp_ehash_entries"))
                 .at("the kernel's command line; the command shows the present size")
                 .risk(format!(
                     "A reboot. The table takes {memory} and changes size at boot only."
@@ -107,9 +106,9 @@ impl Walk<'_> {
             });
         let fewer = self.filler().map(|filler| {
             let (at, port) = (filler.local, filler.local.port);
-            let show = format!("ss -tno state established 'sport = :{port}'");
+            let show = shell!("ss -tno state established 'sport = :{port}'", port);
             Advice::to(format!("Close connections of {at} that nobody uses."))
-                .by(command_in(netns, &show))
+                .by(command_in(netns, show))
                 .at("the application's idle time-out, or that of its clients' pools")
                 .risk("A client that comes back has to connect again.")
                 .effect("Chains get shorter by as many entries as are closed.")
@@ -120,9 +119,14 @@ impl Walk<'_> {
     fn conntrack_advice(&self, netns: &Netns) -> Vec<Advice> {
         let buckets = self.new_buckets();
         let larger = Advice::to(format!("Set {NF_CONNTRACK_BUCKETS}={buckets}."))
-            .by(Some(format!("sysctl -w {NF_CONNTRACK_BUCKETS}={buckets}")))
-            .undo(Some(format!(
-                "note first what `sysctl {NF_CONNTRACK_BUCKETS}` says, and set it again"
+            .by(shell!(
+                "sysctl -w {NF_CONNTRACK_BUCKETS}={buckets}",
+                NF_CONNTRACK_BUCKETS,
+                buckets
+            ))
+            .undo(Some(sentence!(
+                "note first what `sysctl {NF_CONNTRACK_BUCKETS}` says, and set it again",
+                NF_CONNTRACK_BUCKETS
             )))
             .at("the host: its namespaces share the table")
             .risk(format!(
@@ -141,21 +145,18 @@ impl Walk<'_> {
     fn neighbour_advice(&self, netns: &Netns) -> Vec<Advice> {
         let entries = self.size.fullest.entries;
         let more = more_neighbours(self.story, self.kind.structure, entries);
-        let family = match self.kind.structure {
-            "neighbours" => "-4",
-            _ => "-6",
+        let stale = match self.kind.structure {
+            "neighbours" => shell!("ip -4 neigh flush nud stale"),
+            _ => shell!("ip -6 neigh flush nud stale"),
         };
-        let mut flush = flush_neighbours(netns, "nud stale");
-        flush.command = flush
-            .command
-            .map(|c| c.replacen("ip neigh", &format!("ip {family} neigh"), 1));
+        let flush = flush_neighbours(netns, stale);
         more.into_iter().chain([flush]).collect()
     }
 
     fn nft_advice(&self, netns: &Netns) -> Advice {
         let sets =
             Advice::to("Put the addresses and ports that the rules compare into sets or maps.")
-                .by(command_in(netns, "nft -c -o -f /etc/nftables.conf"))
+                .by(command_in(netns, shell!("nft -c -o -f /etc/nftables.conf")))
                 .at(format!(
                     "the rule set of {}; the command shows which rules nft can merge",
                     namespace(netns)
@@ -166,7 +167,7 @@ impl Walk<'_> {
     fn ip_rules_advice(&self, netns: &Netns) -> Advice {
         let routes =
             Advice::to("Replace routing rules for single addresses by routes in fewer tables.")
-                .by(command_in(netns, "ip rule list"))
+                .by(command_in(netns, shell!("ip rule list")))
                 .at(namespace(netns));
         self.fewer_rules(routes)
     }

@@ -89,11 +89,9 @@ impl Walk<'_> {
             "Use a kernel that reclaims the cache once a bucket holds more than \
              _dce_reclaim_threshold={THRESHOLD} entries, with ip_dce_hash_size={BUCKETS}."
         ))
-        .by(Some(format!(
-            "ipadm set-prop -p _dce_reclaim_threshold={THRESHOLD} ip"
-        )))
+        .by(shell!("ipadm set-prop -p _dce_reclaim_threshold={THRESHOLD} ip", THRESHOLD))
         .undo(Some(
-            "note first what `ipadm show-prop -p _dce_reclaim_threshold ip` says, and set it again".into(),
+            "note first what `ipadm show-prop -p _dce_reclaim_threshold ip` says, and set it again",
         ))
         .at("the host; illumos has both since 2012")
         .risk(
@@ -106,10 +104,11 @@ impl Walk<'_> {
             self.of_a_cpu()
         ));
         let wider = Advice::to(format!("Or give it {} buckets.", count(MANY_BUCKETS)))
-            .by(Some(format!(
-                "echo 'set ip:ip_dce_hash_size={MANY_BUCKETS}' >> /etc/system"
-            )))
-            .undo(Some("delete the line from /etc/system, and reboot".into()))
+            .by(shell!(
+                "echo 'set ip:ip_dce_hash_size={MANY_BUCKETS}' >> /etc/system",
+                MANY_BUCKETS
+            ))
+            .undo(Some("delete the line from /etc/system, and reboot"))
             .at("a kernel that has the setting; it takes a reboot, which empties the cache")
             .risk("The cache still grows, and with it the chains, only more slowly.")
             .effect(self.shorter_with(MANY_BUCKETS));
@@ -117,7 +116,7 @@ impl Walk<'_> {
             "Without a reboot: set lotsfree above freemem, so that the kernel takes memory for low, and \
              back again.",
         )
-        .by(Some("echo 'freemem/E; lotsfree/E' | mdb -k".into()))
+        .by(shell!("echo 'freemem/E; lotsfree/E' | mdb -k"))
         .at("the host; the command shows both, `mdb -kw` and `lotsfree/Z VALUE` set one")
         .risk("Meanwhile other caches are emptied, too, and processes may be paged out.")
         .effect(

@@ -61,7 +61,7 @@ pub(super) fn judge(path: &Path) -> Option<Finding> {
         "Find what limits {from} to {all} on the way to {to}: a link that is full (its own counter of drops rises), or a \
          policer, which a shaper before it spares."
     ))
-    .by(command_in(&scope.netns, &format!("mtr -T -r -c 1000 {to}")))
+    .by(command_in(&scope.netns, shell!("mtr -T -r -c 1000 {to}", to)))
     .at(format!("every hop between {from} and {to}"))
     .risk("More rate for these takes it from others.")
     .effect(format!("Windows grow beyond the few segments that a loss of {p} leaves them."))
@@ -72,7 +72,7 @@ pub(super) fn judge(path: &Path) -> Option<Finding> {
     let paced = Advice::to(
         "Or use BBR, which sends at the rate that comes through and not until something is lost.",
     )
-    .by_route(&scope.netns, to, "congctl bbr")
+    .by_route(&scope.netns, to, shell!("congctl bbr"))
     .risk("It takes bandwidth from connections that go by loss; needs the module tcp_bbr.")
     .effect("The rate no longer falls with what is lost.");
     let case = Case::new(story, CAUSE, scope)
@@ -103,7 +103,8 @@ pub(super) fn judge(path: &Path) -> Option<Finding> {
         }))
         .checks(path.counted_again())
         .advise([repair, paced]);
-    Some(case.verify(format!(
-        "`nstat -az TcpRetransSegs` rises by less than 1 % of TcpOutSegs while data moves to {to}."
+    Some(case.verify(sentence!(
+        "`nstat -az TcpRetransSegs` rises by less than 1 % of TcpOutSegs while data moves to {to}.",
+        to
     )))
 }

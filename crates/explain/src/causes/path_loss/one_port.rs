@@ -79,10 +79,7 @@ pub(super) fn judge(path: &Path) -> Option<Finding> {
         "Find what treats port {port} apart on the way from {from} to {to}: a firewall or a box whose rules name it, a \
          policer of its class."
     ))
-    .by(command_in(
-        &scope.netns,
-        &format!("mtr -T -P {port} -r -c 100 {to}"),
-    ))
+    .by(command_in(&scope.netns, shell!("mtr -T -P {port} -r -c 100 {to}", port, to)))
     .at(format!("{to}, and every hop between {from} and it"))
     .risk("A hundred SYNs to that port.")
     .effect(format!(
@@ -122,7 +119,9 @@ pub(super) fn judge(path: &Path) -> Option<Finding> {
         )])
         .checks(path.counted_again())
         .advise([find]);
-    Some(case.verify(format!(
-        "`ss -ti dst {to} dport = :{port}` shows retrans stand still while data moves."
+    Some(case.verify(sentence!(
+        "`ss -ti dst {to} dport = :{port}` shows retrans stand still while data moves.",
+        to,
+        port
     )))
 }

@@ -289,9 +289,7 @@ pub(super) fn judge(short: &Short) -> Finding {
         .checks([alike(short)])
         .rules_out(ruled_out(short))
         .advise([advice])
-        .verify(format!(
-            "`nstat -az TcpExtTCPSynRetrans TcpRetransSegs` hardly rise while {to} is connected to."
-        ))
+        .verify(sentence!("`nstat -az TcpExtTCPSynRetrans TcpRetransSegs` hardly rise while {to} is connected to.", to))
 }
 
 fn evidence(short: &Short) -> Step {

@@ -20,14 +20,14 @@ pub(super) fn of(hole: &BlackHole, netns: &Netns) -> Vec<Advice> {
         "Let ICMP \"fragmentation needed\" (IPv6: \"packet too big\") pass every firewall between the \
          narrow link and this host.",
     )
-    .by(command_in(netns, &format!("tracepath -n {to}")))
+    .by(command_in(netns, shell!("tracepath -n {to}", to)))
     .at(
         "firewalls and load balancers of the path; the command shows up to where large packets get",
     )
     .risk("Forged ICMP can lower the MTU of a path, though TCP checks it against what is in flight.")
     .effect("Senders learn the size that fits with the first packet that does not.");
     let lower_mtu = Advice::to(format!("Or lower the MTU of the route to {to} to {mtu}."))
-        .by_route(netns, to, &format!("mtu {mtu} advmss {mss}"))
+        .by_route(netns, to, shell!("mtu {mtu} advmss {mss}", mtu, mss))
         .risk(
             "All that goes there has smaller packets, UDP too; on the peer the same is needed for \
              what it sends.",
@@ -46,20 +46,22 @@ fn clamp(hole: &BlackHole, netns: &Netns) -> Advice {
         IpAddr::V4(_) => "ip",
         IpAddr::V6(_) => "ip6",
     };
-    let set = format!("tcp flags syn tcp option maxseg size set {mss}");
-    let rules = format!(
+    let rules = shell!(
         "nft 'add table inet mss; \
          add chain inet mss pre {{ type filter hook prerouting priority mangle; }}; \
          add chain inet mss out {{ type filter hook output priority mangle; }}; \
-         add rule inet mss pre {family} saddr {to} {set}; \
-         add rule inet mss out {family} daddr {to} {set}'"
+         add rule inet mss pre {family} saddr {to} tcp flags syn tcp option maxseg size set {mss}; \
+         add rule inet mss out {family} daddr {to} tcp flags syn tcp option maxseg size set {mss}'",
+        family,
+        to,
+        mss
     );
     Advice::to(format!(
         "Clamp the MSS of connections with {to} to {mss} bytes, here or, better, on the router before \
          the narrow link (there `size set rt mtu` in the forward chain)."
     ))
-    .by(command_in(netns, &rules))
-    .undo(command_in(netns, "nft delete table inet mss"))
+    .by(command_in(netns, rules))
+    .undo(command_in(netns, shell!("nft delete table inet mss")))
     .at(format!("{}, or a router of the path", namespace(netns)))
     .risk(format!(
         "More and smaller packets: {} bytes instead of {}. Connections that are open already stay as \

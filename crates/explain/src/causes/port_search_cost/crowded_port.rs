@@ -139,9 +139,11 @@ fn judge(asker: &Asker) -> Option<Finding> {
         .steps(asker.evidence(&process(&scope), took_ns, in_the_way))
         .checks(asker.checks())
         .advise(advice);
-    Some(case.verify(format!(
+    Some(case.verify(sentence!(
         "`tcpwhy record --with calls,profile --for 10s` under the same load: bind() for {at} is \
-         refused within microseconds, and {BIND} is gone from the profile."
+         refused within microseconds, and {BIND} is gone from the profile.",
+        at,
+        BIND
     )))
 }
 
@@ -249,7 +251,7 @@ impl Asker<'_> {
 
 fn advice(asker: &Asker, scope: &Scope, took: &str) -> Vec<Advice> {
     let (port, comm, at_once) = (asker.at.port, asker.comm, duration(AT_ONCE_NS));
-    let look = format!("ss -ltnH 'sport = :{port}'");
+    let look = shell!("ss -ltnH 'sport = :{port}'", port);
     let without = Advice::to(
         "Leave SO_REUSEADDR off where bind() only asks whether a port is free.",
     )
@@ -268,7 +270,7 @@ fn advice(asker: &Asker, scope: &Scope, took: &str) -> Vec<Advice> {
             None => without,
         },
         Advice::to("Ask for the listener instead of calling bind().")
-            .by(command_in(&scope.netns, &look))
+            .by(command_in(&scope.netns, look))
             .at(format!("whatever starts {comm} or relies on it"))
             .risk("None: a look-up changes nothing and holds no lock of the port.")
             .effect("Only listeners are listed, not their connections."),

@@ -91,10 +91,8 @@ fn judge(walker: &Walker) -> Option<Finding> {
         .steps(walker.evidence())
         .checks(walker.checks())
         .advise(advice);
-    Some(case.verify(format!(
-        "Under the same load no connect() takes longer than a millisecond, and {FUNCTION} is gone from \
-         the profile."
-    )))
+    Some(case.verify(sentence!("Under the same load no connect() takes longer than a millisecond, and {FUNCTION} is gone from \
+         the profile.", FUNCTION)))
 }
 
 impl<'a> Walker<'a> {

@@ -73,15 +73,15 @@ impl Filled<'_> {
             lost.add(end.conn, State::PeerWindow, end.transfer.span_ns);
         }
         let rows = sample_rows(&self.held);
-        let (from, port) = match serves {
+        let (from, side) = match serves {
             Serves::Server => ("at", "sport"),
             Serves::Client | Serves::Unknown => ("reading from", "dport"),
         };
-        let look = format!("ss -tmi '{port} = :{}'", at.port);
+        let look = shell!("ss -tmi '{side} = :{port}'", side, port = at.port);
         let who = process(&scope);
         let receiving = Receiving {
             at: at.to_string(),
-            look: command_in(&scope.netns, &look),
+            look: command_in(&scope.netns, look),
             shows: "this host; the command shows the receive buffer (rb of skmem)",
         };
         let case = Case::new(self.story, CAUSE, scope)
@@ -114,9 +114,7 @@ impl Filled<'_> {
                 "bytes",
             )])
             .advise([limit.advice(self.story, larger, rate, receiving)]);
-        Some(case.verify(format!(
-            "`{look}` shows a larger receive buffer (rb of skmem), and the transfers are faster."
-        )))
+        Some(case.verify(sentence!("`ss -tmi '{side} = :{port}'` shows a larger receive buffer (rb of skmem), and the transfers are faster.", side, port = at.port)))
     }
 
     fn read_in_time(&self) -> RuledOut {

@@ -106,8 +106,9 @@ pub(super) fn judge(peer: &SilentPeer) -> Finding {
     case.steps(peer.steps())
         .checks(peer.timed_out())
         .advise([advice])
-        .verify(format!(
-            "`tcpwhy trace resets --addr {to}` shows none sent."
+        .verify(sentence!(
+            "`tcpwhy trace resets --addr {to}` shows none sent.",
+            to
         ))
 }
 

@@ -139,7 +139,7 @@ fn of_caller(story: &Story, (netns, pid): (u32, u32), way: &NoWay) -> Finding {
             )
         }))
         .advise([route(&scope.netns, &first)])
-        .verify(format!("`ip route get {first}` names a device there, and the connects succeed."))
+        .verify(sentence!("`ip route get {first}` names a device there, and the connects succeed.", first))
 }
 
 /// Whoever refuses or drops a connection has got its SYN.
@@ -214,7 +214,7 @@ fn of_counter(story: &Story, netns: u32, (by, intervals): (u64, usize)) -> Findi
             intervals = Quantity::of(intervals as u64, "interval")
         )])
         .advise([Advice::to("See who asks, and for which address.")
-            .by(Some("tcpwhy explain --with calls --for 10s".into()))
+            .by(shell!("tcpwhy explain --with calls --for 10s"))
             .at("this host")
             .risk("None: it only looks.")
             .effect("Names the process, the address and the error of each connect() that fails.")
@@ -237,7 +237,7 @@ fn route(netns: &Netns, to: &str) -> Advice {
     Advice::to(format!(
         "Give {at} a route to {to}, or bring up the interface that had it."
     ))
-    .by(command_in(netns, &format!("ip route get {to}")))
+    .by(command_in(netns, shell!("ip route get {to}", to)))
     .at(format!(
         "{at}; the command shows the way that it would take, or the same error"
     ))

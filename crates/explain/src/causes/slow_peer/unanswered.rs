@@ -111,11 +111,11 @@ fn judge(story: &Story, netns: u32, at: Endpoint, asked: &Connections) -> Option
                 "Find which of the workers or backends of {at} accepts but does not answer: about {share} of what \
                  is asked goes to it."
             ))
-            .by(Some(format!("tcpwhy explain --for 10s --port {}", at.port)))
+            .by(shell!("tcpwhy explain --for 10s --port {port}", port = at.port))
             .at(format!("the host of {}", at.addr))
             .risk("None: it only looks.")
             .effect("Connections are given to those that answer.")
             .change(Change::AnswerFaster { at: at.to_string() })])
-            .verify(format!("New connections to {at} get a first byte as soon as the others.")),
+            .verify(sentence!("New connections to {at} get a first byte as soon as the others.", at)),
     )
 }

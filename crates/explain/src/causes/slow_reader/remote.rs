@@ -63,17 +63,14 @@ pub(super) fn judge(story: &Story, remote: &HeldBack) -> Finding {
         )])
         .steps(window.map(|w| w.told("it was closed in between, as the application reads slowly")))
         .advise([advice(to.to_string(), &scope)])
-        .verify(format!(
-            "`ss -ti dst {to}` shows rwnd_limited below {} of busy.",
-            Quantity::share(MIN_RWND)
-        ))
+        .verify(sentence!("`ss -ti dst {to}` shows rwnd_limited below {share} of busy.", to, share = Quantity::share(MIN_RWND)))
 }
 
 fn advice(to: String, scope: &Scope) -> Advice {
     Advice::to(format!(
         "Record on {to} to see what its application does between reads, and make it read as data comes."
     ))
-    .by(command_in(&scope.netns, &format!("ss -ti dst {to}")))
+    .by(command_in(&scope.netns, shell!("ss -ti dst {to}", to)))
     .at("the receiving host; the command shows rwnd_limited here")
     .risk("What was held back here then waits in its memory: bound it.")
     .effect("The senders are no longer held to what it reads; the path then decides.")

@@ -56,8 +56,8 @@ fn timestamps(cookies: &Cookies) -> Vec<Advice> {
     let off: Vec<u32> = off.into_iter().chain(clients_without(cookies)).collect();
     if off.is_empty() {
         let on = Advice::to("Turn timestamps on at the clients.")
-            .by(Some("sysctl -w net.ipv4.tcp_timestamps=1".into()))
-            .undo(Some("sysctl -w net.ipv4.tcp_timestamps=0".into()))
+            .by(shell!("sysctl -w net.ipv4.tcp_timestamps=1"))
+            .undo(shell!("sysctl -w net.ipv4.tcp_timestamps=0"))
             .at("every client host")
             .risk(TIMESTAMPS_COST)
             .effect(effect);

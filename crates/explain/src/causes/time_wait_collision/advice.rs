@@ -8,6 +8,7 @@ use super::case::Collision;
 use crate::actions::{command_in, former_sysctl, set_sysctl};
 use crate::advice::{Advice, Change};
 use crate::scope::namespace;
+use crate::shell;
 
 /// The kernel's own default range.
 const DEFAULT_RANGE: (u64, u64) = (32_768, 60_999);
@@ -197,7 +198,11 @@ impl Collision<'_> {
             ),
             command: command_in(
                 &netns,
-                &format!("sysctl -w '{IP_LOCAL_PORT_RANGE}={value}'"),
+                shell!(
+                    "sysctl -w {name}={value}",
+                    name = IP_LOCAL_PORT_RANGE,
+                    value = &value
+                ),
             ),
             r#where: format!("{}; a file in /etc/sysctl.d/ keeps it", namespace(&netns)),
             risk: "A service that binds a port in the new range may find it taken: put such ports \

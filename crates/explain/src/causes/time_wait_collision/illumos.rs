@@ -10,6 +10,8 @@ use super::case::Collision;
 use crate::advice::Advice;
 use crate::checks::same_count;
 use crate::finding::{Check, Step};
+use crate::shell;
+use crate::undo::Undo;
 
 const INCREMENT: &str = "tcp_iss_incr";
 const INTERVAL: &str = "tcp_time_wait_interval";
@@ -297,18 +299,25 @@ impl Illumos {
                 "Have sequence numbers advance more slowly ({INCREMENT}={increment}) and TIME_WAIT \
                  end earlier ({INTERVAL}={time_wait_ms}, in ms)."
             ),
-            command: Some(format!(
-                "ndd -set /dev/tcp {INCREMENT} {increment}; ndd -set /dev/tcp {INTERVAL} \
-                 {time_wait_ms}"
-            )),
+            command: shell!(
+                "ndd -set /dev/tcp {INCREMENT} {increment}; ndd -set /dev/tcp {INTERVAL} {time_wait_ms}",
+                INCREMENT,
+                increment,
+                INTERVAL,
+                time_wait_ms
+            ),
             r#where: "the host that connects, and the host that closes".into(),
             risk: "Sequence numbers become easier to guess and late segments may meet a new \
                    connection: not on a host that the internet reaches."
                 .into(),
-            undo: Some(format!(
-                "ndd -set /dev/tcp {INCREMENT} {}; ndd -set /dev/tcp {INTERVAL} {}",
-                self.increment, self.time_wait_ms
-            )),
+            undo: shell!(
+                "ndd -set /dev/tcp {INCREMENT} {was}; ndd -set /dev/tcp {INTERVAL} {lasted}",
+                INCREMENT,
+                was = self.increment,
+                INTERVAL,
+                lasted = self.time_wait_ms
+            )
+            .map(Undo::from),
             expected: format!(
                 "At {} draws per second it is {} until they have gone half around; now {}. A SYN is \
                  refused only if that is less than TIME_WAIT lasts: {}, now {}.",

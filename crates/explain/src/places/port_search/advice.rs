@@ -11,6 +11,7 @@ use crate::advice::{Advice, Change};
 use crate::finding::Scope;
 use crate::kernel::linux;
 use crate::scope::namespace;
+use crate::shell;
 
 /// With so many ports in use, no way of searching helps.
 const NEARLY_FULL: f64 = 0.95;
@@ -55,9 +56,10 @@ impl Destination<'_> {
 
     fn wider_range(&self, netns: &Netns, wide: u64) -> Advice {
         let value = format!("{} {}", WIDE.0, WIDE.1);
-        let set = format!("sysctl -w {IP_LOCAL_PORT_RANGE}=\"{value}\"");
+        let name = IP_LOCAL_PORT_RANGE;
+        let set = shell!("sysctl -w {name}={value}", name, value = &value);
         Advice::to(format!("Widen {IP_LOCAL_PORT_RANGE} to {value}."))
-            .by(command_in(netns, &set))
+            .by(command_in(netns, set))
             .at(format!(
                 "{}; a file in /etc/sysctl.d/ keeps it",
                 namespace(netns)

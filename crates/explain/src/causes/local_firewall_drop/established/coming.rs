@@ -73,5 +73,8 @@ pub(super) fn judge(walled: &Walled) -> Option<Finding> {
             ),
         ])
         .advise([walled.advice(&rules)]);
-    Some(case.verify(format!("`tcpwhy trace drops` shows no packet for {at}.")))
+    Some(case.verify(sentence!(
+        "`tcpwhy trace drops` shows no packet for {at}.",
+        at
+    )))
 }

@@ -52,7 +52,7 @@ impl Walker<'_> {
         let apart = Advice::to(format!(
             "Keep the servers' ports out of the range for connect(): set {name}={value}."
         ))
-        .by(Some(format!("sysctl {name}={value}")))
+        .by(shell!("sysctl {name}={value}", name, value))
         .at("the host; /etc/sysctl.conf keeps it. Or let the servers listen below the range")
         .risk(format!(
             "Of the range cut so {} are left for connections; {} were in use at most, TIME_WAITs \
