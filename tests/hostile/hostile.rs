@@ -5,4 +5,5 @@ mod common;
 mod depth;
 mod names;
 mod outputs;
+mod pasted;
 mod redacted;

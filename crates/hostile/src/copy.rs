@@ -50,7 +50,7 @@ pub(crate) fn segment(dir: &Path, rng: &mut Pcg64Mcg) -> Result<PathBuf> {
 }
 
 /// The segments of a table, in order.
-fn segments(table: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn segments(table: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(table)?.collect::<Result<Vec<_>, _>>()?;
     let mut files: Vec<_> = entries.iter().map(|e| e.path()).collect();
     files.retain(|path| path.is_file());

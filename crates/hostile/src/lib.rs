@@ -12,6 +12,7 @@ mod manifest;
 mod packed;
 mod run;
 mod semantic;
+mod texts;
 
 use std::path::Path;
 
@@ -25,6 +26,7 @@ pub use copy::recording as copy;
 pub use headers::data_page;
 pub use packed::hostile_files;
 pub use run::{Ended, Limits, Outcome, VERBS, run, run_apart};
+pub use texts::{change_manifest, change_texts};
 
 /// How a recording is spoiled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
