@@ -1,5 +1,5 @@
-//! Which connections have these addresses, go this way, are of this process or service: each answered once all of them
-//! are read, and only if somebody asks.
+//! Which connections have these addresses, go this way, are of this process or service, and which listeners are the
+//! fullest: each answered once all of them are read, and only if somebody asks.
 
 use std::hash::Hash;
 use std::sync::OnceLock;
@@ -42,12 +42,14 @@ impl<K: Hash + Eq> By<K> {
     }
 }
 
-/// Connections by what they are looked up by.
+/// Connections by what they are looked up by, and the listeners of each namespace, the fullest first.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     pub(crate) ends: By<(u32, Endpoint, Endpoint)>,
     pub(crate) ways: By<Way>,
     pub(crate) remotes: By<Endpoint>,
     pub(crate) pids: By<u32>,
+    pub(crate) namespaces: By<u32>,
     pub(crate) services: By<ServiceKey>,
+    pub(crate) fullest: OnceLock<AHashMap<u32, Vec<u32>>>,
 }

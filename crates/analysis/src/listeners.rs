@@ -255,6 +255,8 @@ pub struct Listeners {
     pub all: Vec<Listener>,
     by_place: AHashMap<(u32, Endpoint), u32>,
     by_port: AHashMap<(u32, u16), Vec<u32>>,
+    by_netns: AHashMap<u32, Vec<u32>>,
+    by_holder: AHashMap<u32, Vec<u32>>,
     /// Samples of listeners and of their sockets beyond the bounds.
     pub folded: u64,
 }
@@ -290,10 +292,12 @@ impl Listeners {
                 let pids = holders.get(&inode).into_iter().flatten();
                 sock.held_by = pids.map(|h| h.pid).collect();
             }
-            let known = &mut listener.holders;
             for held in holders.get(&inode).into_iter().flatten() {
-                if known.iter().all(|h| h.pid != held.pid) {
-                    known.push(held.clone());
+                let of_holder = self.by_holder.entry(held.pid).or_default();
+                // The sockets of one listener come one after the other.
+                if of_holder.last() != Some(&(index as u32)) {
+                    of_holder.push(index as u32);
+                    listener.holders.push(held.clone());
                 }
             }
         }
@@ -352,6 +356,7 @@ impl Listeners {
             .entry((netns, local.port))
             .or_default()
             .push(index);
+        self.by_netns.entry(netns).or_default().push(index);
         Some(index)
     }
 
@@ -397,8 +402,31 @@ impl Listeners {
         })
     }
 
+    /// The listener at exactly this place.
+    pub fn place(&self, netns: u32, local: Endpoint) -> Option<u32> {
+        self.by_place.get(&(netns, local)).copied()
+    }
+
+    /// The listeners that a process holds, in their order.
+    pub fn of_holder(&self, pid: u32) -> &[u32] {
+        self.by_holder.get(&pid).map_or(&[], |indices| indices)
+    }
+
+    /// Whether two processes hold a listener in common.
+    pub fn share_one(&self, a: u32, b: u32) -> bool {
+        let (a, b) = (self.of_holder(a), self.of_holder(b));
+        let (few, many) = if a.len() < b.len() { (a, b) } else { (b, a) };
+        few.iter().any(|index| many.binary_search(index).is_ok())
+    }
+
+    /// The listeners of a namespace, in their order.
+    pub fn of_netns(&self, netns: u32) -> impl Iterator<Item = (u32, &Listener)> + Clone {
+        let indices = self.by_netns.get(&netns).into_iter().flatten();
+        indices.filter_map(|i| Some((*i, self.all.get(*i as usize)?)))
+    }
+
     /// Listeners of a namespace at the port, whatever their address.
-    pub fn at_port(&self, netns: u32, port: u16) -> impl Iterator<Item = &Listener> {
+    pub fn at_port(&self, netns: u32, port: u16) -> impl Iterator<Item = &Listener> + Clone {
         let indices = self.by_port.get(&(netns, port)).into_iter().flatten();
         indices.filter_map(|i| self.all.get(*i as usize))
     }

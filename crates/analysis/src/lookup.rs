@@ -1,8 +1,13 @@
 //! The connections of a story that have these addresses, go this way, are of this process or service, in the order of
-//! their ids: found without going through all of them.
+//! their ids, and the fullest listeners: found without going through all of them.
+
+use std::cmp::Reverse;
+
+use ahash::AHashMap;
 
 use crate::account::{self, ServiceKey};
 use crate::conn::{Conn, ConnId};
+use crate::packets::What;
 use crate::place::Endpoint;
 use crate::stalls::Way;
 use crate::story::Story;
@@ -37,10 +42,37 @@ impl Story {
         self.all(self.index.pids.find(&self.conns, &pid, |c| c.pid))
     }
 
+    /// Of this namespace.
+    pub fn of_netns(&self, netns: u32) -> impl Iterator<Item = (ConnId, &Conn)> + Clone {
+        let namespaces = |c: &Conn| Some(c.netns);
+        self.all(self.index.namespaces.find(&self.conns, &netns, namespaces))
+    }
+
     /// Of this service.
     pub fn of_service(&self, service: ServiceKey) -> impl Iterator<Item = (ConnId, &Conn)> + Clone {
         let services = |c: &Conn| Some(account::service(self, c));
         self.all(self.index.services.find(&self.conns, &service, services))
+    }
+
+    /// The listeners of a namespace, the fullest first: those whose accept queue was seen to be crowded, and of these
+    /// and of the others the one with most last ACKs dropped.
+    pub fn fullest_listeners(&self, netns: u32) -> &[u32] {
+        let fullest = self.index.fullest.get_or_init(|| {
+            let mut by_netns: AHashMap<u32, Vec<u32>> = AHashMap::new();
+            for (index, listener) in (0..).zip(&self.listeners.all) {
+                by_netns.entry(listener.netns).or_default().push(index);
+            }
+            for of_netns in by_netns.values_mut() {
+                of_netns.sort_by_cached_key(|index| {
+                    let listener = &self.listeners.all[*index as usize];
+                    let dropped = self.packets_at(*index, What::LateAckDropped);
+                    let dropped: u64 = dropped.map(|g| g.count).sum();
+                    Reverse((listener.crowded_samples().0 > 0, dropped))
+                });
+            }
+            by_netns
+        });
+        fullest.get(&netns).map_or(&[], |indices| indices)
     }
 }
 
@@ -75,6 +107,10 @@ mod tests {
                 );
                 let way = |c: &Conn| (c.netns, c.local.addr, c.remote.addr);
                 assert_eq!(ids(story.on_way(way(one))), walked(&|c| way(c) == way(one)));
+                assert_eq!(
+                    ids(story.of_netns(one.netns)),
+                    walked(&|c| c.netns == one.netns)
+                );
                 let service = account::service(&story, one);
                 assert_eq!(
                     ids(story.of_service(service)),

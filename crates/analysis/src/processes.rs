@@ -95,20 +95,18 @@ pub fn read_holders(
     connected: &AHashMap<u64, ConnId>,
 ) -> Result<Holders, Error> {
     let mut holders = Holders::default();
-    let mut total = 0;
+    let mut held: AHashSet<(u64, u32)> = AHashSet::new();
     for batch in recording.scan::<Holder>()? {
         for (at, row) in batch?.rows() {
             if connected.contains_key(&row.inode) {
                 let first = holders.first.entry(row.inode);
                 first.or_insert_with(|| (row.pid, row.comm.clone()));
             }
-            if !listening.contains(&row.inode) || total >= MAX_PROCESSES {
+            if !listening.contains(&row.inode) || held.len() >= MAX_PROCESSES {
                 continue;
             }
-            let held = holders.all.entry(row.inode).or_default();
-            if held.iter().all(|h| h.pid != row.pid) {
-                total += 1;
-                held.push(Held {
+            if held.insert((row.inode, row.pid)) {
+                holders.all.entry(row.inode).or_default().push(Held {
                     pid: row.pid,
                     comm: row.comm,
                     row: at,

@@ -5,7 +5,7 @@ use recording::SourceName;
 
 use crate::asked::No;
 use crate::correlated_counters::Symptom;
-use crate::finding::Finding;
+use crate::found::Found;
 use crate::id::Id;
 use crate::layer::Layer;
 
@@ -38,13 +38,13 @@ pub struct Cause {
     pub(crate) no: Option<No>,
     /// What counters are looked at that moved with it; `None` when its symptom is not an event.
     pub(crate) symptom: Option<Symptom>,
-    pub(crate) find: fn(&Story) -> Vec<Finding>,
+    pub(crate) find: fn(&Story) -> Found,
 }
 
 impl Cause {
     /// A cause of one's own, that looks at the host as a whole and needs nothing in particular: set what
     /// is otherwise.
-    pub fn new(id: Id, title: &'static str, find: fn(&Story) -> Vec<Finding>) -> Cause {
+    pub fn new(id: Id, title: &'static str, find: fn(&Story) -> Found) -> Cause {
         Cause {
             id,
             number: "",
@@ -93,6 +93,3 @@ pub(crate) const LISTENER_DROPS: &[&[SourceName]] = &[
     &[SourceName::Sockets],
     &[SourceName::Drops, SourceName::Counters],
 ];
-
-/// Findings reported per cause; a host with more listeners in trouble has one problem, not many.
-pub(crate) const MOST_PER_CAUSE: usize = 100;

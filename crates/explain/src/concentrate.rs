@@ -52,8 +52,9 @@ pub(crate) fn concentrated(story: &Story, cause: Id, found: Vec<Finding>) -> Vec
             Err(finding) => told.push(*finding),
         }
     }
+    let mut paths = Paths::of(story, of_netns.keys().copied());
     for (netns, troubled) in of_netns {
-        let paths = Paths::of(story, netns);
+        let paths = paths.remove(&netns).unwrap_or_default();
         match do_what {
             Some(do_what) => told.extend(paths.told(troubled, do_what)),
             None => told.extend(troubled.into_iter().map(|one| paths.alone(one))),
@@ -110,26 +111,35 @@ impl Troubled {
 }
 
 /// The addresses that a namespace moved data to.
+#[derive(Default)]
 struct Paths {
     to: BTreeSet<Addr>,
     /// Of those, clients of its listeners.
     clients: BTreeSet<Addr>,
+    /// How many of those are on the internet.
+    of_internet: usize,
 }
 
 impl Paths {
-    fn of(story: &Story, netns: u32) -> Paths {
-        let (mut to, mut clients) = (BTreeSet::new(), BTreeSet::new());
+    /// Of each of these namespaces.
+    fn of(story: &Story, of_netns: impl Iterator<Item = u32>) -> BTreeMap<u32, Paths> {
+        let mut all: BTreeMap<u32, Paths> = of_netns.map(|n| (n, Paths::default())).collect();
         for (id, conn) in (0..).zip(&story.conns) {
-            let outside = conn.netns == netns && !conn.remote.is_loopback();
+            let Some(paths) = all.get_mut(&conn.netns) else {
+                continue;
+            };
+            let outside = !conn.remote.is_loopback();
             let sampled = || End::of(story, id).is_some_and(|e| e.transfer.segments() > 0);
             if outside && (conn.bytes_acked > 0 || sampled()) {
-                to.insert(conn.remote.addr);
+                paths.to.insert(conn.remote.addr);
                 if account::service(story, conn).1 == Role::Server {
-                    clients.insert(conn.remote.addr);
+                    let is_new = paths.clients.insert(conn.remote.addr);
+                    let internet = is_new && is_internet(conn.remote.addr.ip());
+                    paths.of_internet += usize::from(internet);
                 }
             }
         }
-        Paths { to, clients }
+        all
     }
 
     /// The same findings, of those that share what is at fault one.
@@ -146,10 +156,13 @@ impl Paths {
         for one in troubled {
             of_network.entry(Network::of(one.to)).or_default().push(one);
         }
+        let mut of_all: BTreeMap<Network, usize> = BTreeMap::new();
+        for to in &self.to {
+            *of_all.entry(Network::of(*to)).or_default() += 1;
+        }
         let mut told = Vec::new();
         for (network, troubled) in of_network {
-            let all = self.to.iter().filter(|to| Network::of(**to) == network);
-            let all = all.count();
+            let all = of_all.get(&network).copied().unwrap_or(0);
             if are_most(&troubled, all) {
                 let way = Shared {
                     paths: format!("paths to {network}"),
@@ -172,9 +185,8 @@ impl Paths {
             mut finding,
             ..
         } = troubled;
-        let clients = self.clients.iter().filter(|c| is_internet(c.ip()));
         let own = (is_client || self.clients.contains(&to)) && is_internet(to.ip());
-        if own && clients.count() >= MANY_CLIENTS {
+        if own && self.of_internet >= MANY_CLIENTS {
             finding.note = finding.note.or(Some(OWN_LINE));
         }
         finding

@@ -4,12 +4,13 @@ use ahash::AHashSet;
 use analysis::Story;
 
 use crate::asked::Asked;
-use crate::cause::{Cause, MOST_PER_CAUSE};
+use crate::cause::Cause;
 use crate::causes::ALL;
 use crate::concentrate::concentrated;
 use crate::correlated_counters;
 use crate::episodes::{Episode, TIMES_LONGER};
 use crate::finding::{Finding, Level, RuledOut};
+use crate::found::{Found, MOST_PER_CAUSE};
 use crate::id::Id;
 use crate::inquiry::Inquiry;
 use crate::late_behind;
@@ -17,6 +18,7 @@ use crate::lost;
 use crate::matters;
 use crate::one_stop;
 use crate::place::Place;
+use crate::rank::{rank, weight};
 
 /// What follows from a cause may be measured otherwise than that, and costs as much or so many times as much.
 const CONSEQUENCE: u64 = 4;
@@ -37,12 +39,16 @@ pub(crate) fn judge(story: &Story, causes: &[Cause], inquiry: &Inquiry) -> Judge
     let mut all = Vec::new();
     let mut judged = Judged::default();
     for cause in causes {
-        let mut found = (cause.find)(story);
+        let Found {
+            kept: mut found,
+            more,
+        } = (cause.find)(story);
         found.retain(|f| !f.only_if_asked || inquiry.asks(f));
         rank(&mut found);
         let mut found = concentrated(story, cause.id, found);
-        if found.len() > MOST_PER_CAUSE {
-            judged.cut.push((cause.id, found.len() - MOST_PER_CAUSE));
+        let cut = found.len().saturating_sub(MOST_PER_CAUSE) + more;
+        if cut > 0 {
+            judged.cut.push((cause.id, cut));
             found.truncate(MOST_PER_CAUSE);
         }
         for finding in &mut found {
@@ -197,22 +203,4 @@ fn ask_rivals(story: &Story, cause: &Cause, finding: &mut Finding) {
             }
         }
     }
-}
-
-fn weight(finding: &Finding) -> u64 {
-    finding.lost_s.claimed()
-}
-
-/// The most time lost first; what it was cannot be told of some, which come last.
-fn rank(findings: &mut [Finding]) {
-    findings.sort_by(|a, b| {
-        let by_weight = weight(b).cmp(&weight(a));
-        let by_confidence = || b.confidence.level.cmp(&a.confidence.level);
-        let by_impact = || b.impact.affected.cmp(&a.impact.affected);
-        let by_name = || (&a.number, a.scope.place()).cmp(&(&b.number, b.scope.place()));
-        by_weight
-            .then_with(by_confidence)
-            .then_with(by_impact)
-            .then_with(by_name)
-    });
 }

@@ -23,6 +23,7 @@ mod episodes;
 mod explanation;
 mod filter_findings;
 mod finding;
+mod found;
 mod id;
 mod inquiry;
 mod judge;
@@ -40,6 +41,7 @@ mod other_family;
 mod place;
 mod places;
 mod programs;
+mod rank;
 mod reading;
 mod resources;
 mod rows;
@@ -74,6 +76,7 @@ pub use finding::{
     Check, Confidence, Finding, Impact, Latency, Level, Number, Numbers, Role, RuledOut, Scope,
     Step,
 };
+pub use found::Found;
 pub use id::Id;
 pub use layer::Layer;
 pub use line::Line;

@@ -8,10 +8,11 @@ pub(crate) use crate::actions::{buffer_sizes, command_in, forget_path, repair_pa
 pub(crate) use crate::advice::{Advice, Change};
 pub(crate) use crate::asked::Asked;
 pub(crate) use crate::case::Case;
-pub(crate) use crate::cause::{CONNTRACK_DROPS, Cause, Ground, LISTENER_DROPS, MOST_PER_CAUSE};
+pub(crate) use crate::cause::{CONNTRACK_DROPS, Cause, Ground, LISTENER_DROPS};
 pub(crate) use crate::checks::{at_least, same_count};
 pub(crate) use crate::correlated_counters::Symptom;
 pub(crate) use crate::finding::{Check, Finding, Impact, Latency, Level, Role, Scope, Step};
+pub(crate) use crate::found::{Found, MOST_PER_CAUSE};
 pub(crate) use crate::id::Id;
 pub(crate) use crate::kernel::linux;
 pub(crate) use crate::layer::Layer;

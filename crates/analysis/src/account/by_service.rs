@@ -158,8 +158,7 @@ impl<const MOST: usize> ServiceRequests<MOST> {
 
 /// Where a server listens whose connection has this local address.
 fn listener_at(listeners: &Listeners, netns: u32, at: Endpoint) -> Endpoint {
-    let all = listeners.all.iter();
-    let of_port = all.filter(|l| l.netns == netns && l.local.port == at.port);
+    let of_port = listeners.at_port(netns, at.port);
     let exact = of_port.clone().find(|l| l.local == at);
     // A listener of both families has the address of IPv6.
     let like = |l: &&Listener| l.local.addr.ip().is_ipv4() == at.addr.ip().is_ipv4();

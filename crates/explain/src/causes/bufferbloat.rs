@@ -25,7 +25,13 @@ pub(crate) const CAUSE: Cause = Cause {
     explains: &[Id::SLOW_PEER],
     no: Some(no),
     symptom: Some(Symptom::Retransmits),
-    find: |story| paths(story).iter().filter_map(judge).collect(),
+    find: |story| {
+        paths(story)
+            .iter()
+            .filter_map(judge)
+            .collect::<Vec<_>>()
+            .into()
+    },
 };
 
 fn no(asked: &Asked) -> Option<Step> {

@@ -54,7 +54,7 @@ const MIN_PER_CLIENT: u64 = 5;
 /// Other addresses of the port that are told.
 const SHOWN_ADDRESSES: usize = 3;
 
-fn find(story: &Story) -> Vec<Finding> {
+fn find(story: &Story) -> Found {
     let by_reset = places(story);
     let by_reset = by_reset.iter().filter_map(judge);
     by_reset.chain(by_icmp::find(story)).collect()

@@ -233,9 +233,9 @@ impl<'a> Saturated<'a> {
     fn scope(&self) -> Scope {
         let netns = self.conns.values().next().map_or(0, |c| c.netns);
         let pid = self.longest.pid;
-        let listeners = self.story.listeners.all.iter();
-        let mut held = listeners.filter(|l| l.holders.iter().any(|h| h.pid == pid));
-        let listener = held.next().map(|l| l.local.to_string());
+        let held = self.story.listeners.of_holder(pid).first();
+        let held = held.and_then(|index| self.story.listeners.all.get(*index as usize));
+        let listener = held.map(|l| l.local.to_string());
         Scope {
             netns: self.story.netns(netns),
             role: match listener {

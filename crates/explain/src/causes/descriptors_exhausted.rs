@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use analysis::Listener;
 use analysis::denied::Denials;
 use analysis::resources::Line;
 
 use crate::places::accept_waits::{self, AcceptWaits, waiting_samples};
-use crate::places::listener::{ListenerPlace, listener_places};
+use crate::places::listener::ListenerPlace;
 use crate::places::lost_syn::ConnectTimes;
 use crate::vocabulary::*;
 
@@ -105,9 +104,9 @@ fn places(story: &Story) -> Vec<Full<'_>> {
     pids.dedup();
     pids.truncate(MOST_PER_CAUSE);
     let full = pids.into_iter().map(|pid| {
-        let held = listener_places(story)
-            .filter(|here| here.listener.holders.iter().any(|h| h.pid == pid))
-            .filter(|here| stands(*here));
+        let held = story.listeners.of_holder(pid).iter();
+        let held = held.filter_map(|index| ListenerPlace::at(story, *index));
+        let held = held.filter(|here| stands(*here));
         let crowded = held.max_by_key(|here| waiting_samples(*here));
         let line = lines.get(&pid);
         let seen = story.processes.get(pid).map(|seen| seen.comm.to_string());
@@ -139,9 +138,11 @@ impl Full<'_> {
             Some(_) => Role::Listener,
             None => Role::Client,
         };
-        let mut listeners = self.story.listeners.all.iter();
-        let holds = |l: &&Listener| l.holders.iter().any(|h| h.pid == self.pid);
-        let held = || listeners.find(holds).map(|l| l.netns);
+        let listeners = &self.story.listeners;
+        let held = || {
+            let first = listeners.of_holder(self.pid).first()?;
+            Some(listeners.all.get(*first as usize)?.netns)
+        };
         let netns = self.denials.map(|d| d.netns).or_else(held).unwrap_or(0);
         let scope = of_listener.unwrap_or_else(|| Scope {
             netns: self.story.netns(netns),

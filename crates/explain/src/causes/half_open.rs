@@ -98,7 +98,7 @@ fn server_closes(place: &UnansweredSyns) -> Option<Step> {
     })
 }
 
-fn find(story: &Story) -> Vec<Finding> {
+fn find(story: &Story) -> Found {
     let all = HalfOpen::all(story).into_iter();
     all.filter(|h| h.met.len() >= MIN_MET)
         .map(|h| judge(&h))

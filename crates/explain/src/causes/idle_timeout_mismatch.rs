@@ -1,5 +1,7 @@
 //! C39: a kept connection was closed by the other side while it was idle, and then used.
 
+use std::collections::BTreeSet;
+
 use analysis::account;
 use analysis::words::{count, duration, percent, plural};
 
@@ -81,15 +83,13 @@ fn no(asked: &Asked) -> Option<Step> {
     })
 }
 
-fn find(story: &Story) -> Vec<Finding> {
+fn find(story: &Story) -> Found {
     let closed = Mismatch::all(story, true, |r| closed_ns(r).is_some());
-    let told = |at: &Mismatch| {
-        let of = |m: &Mismatch| (m.resets.netns, m.resets.at);
-        closed.iter().any(|known| of(known) == of(at))
-    };
+    let of = |m: &Mismatch| (m.resets.netns, m.resets.at);
+    let told: BTreeSet<_> = closed.iter().map(of).collect();
     let paused = |r: &Reset| paused_ns(r).is_some() && is_foreign(story, r.conn);
     let mut paused = Mismatch::all(story, false, paused);
-    paused.retain(|m| !told(m));
+    paused.retain(|m| !told.contains(&of(m)));
     closed.iter().chain(&paused).map(judge).collect()
 }
 

@@ -120,10 +120,10 @@ fn sockets_sent_them(ends: &ResetEnds) -> Option<Step> {
     })
 }
 
-fn find(story: &Story) -> Vec<Finding> {
+fn find(story: &Story) -> Found {
     // Before Linux 6.10 a kernel does not tell of every reset that it sends.
     if !story.health.sees(&SourceName::ResetsUnmatched) || story.resets.folded > 0 {
-        return Vec::new();
+        return Found::default();
     }
     let own = Own::of(story);
     let sites = sites(story, &own);

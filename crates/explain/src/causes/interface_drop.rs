@@ -27,7 +27,7 @@ pub(crate) const CAUSE: Cause = Cause {
     explains: &[],
     no: None,
     symptom: Some(Symptom::Retransmits),
-    find,
+    find: |story| find(story).into(),
 };
 
 /// What TCP misses it misses of what crosses its interfaces: one that carries less than this, of what the busiest one

@@ -40,7 +40,7 @@ pub(crate) const CAUSE: Cause = Cause {
         let connects = places(story);
         let mut found: Vec<Finding> = connects.iter().filter_map(judge).collect();
         found.extend(established::findings(story));
-        found
+        found.into()
     },
 };
 

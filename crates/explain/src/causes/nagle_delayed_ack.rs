@@ -82,10 +82,10 @@ fn no(asked: &Asked) -> Option<Step> {
     })
 }
 
-fn find(story: &Story) -> Vec<Finding> {
+fn find(story: &Story) -> Found {
     let senders = places(story);
     if senders.is_empty() {
-        return Vec::new();
+        return Found::default();
     }
     let waits = waits(story);
     senders.iter().map(|s| judge(s, &waits)).collect()

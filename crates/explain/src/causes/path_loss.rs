@@ -39,7 +39,7 @@ pub(crate) const CAUSE: Cause = Cause {
     explains: &[Id::SLOW_PEER],
     no: Some(no),
     symptom: Some(Symptom::Retransmits),
-    find,
+    find: |story| find(story).into(),
 };
 
 /// Fewer losses in a recording of seconds are what any path does.

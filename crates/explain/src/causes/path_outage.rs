@@ -36,7 +36,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     no: None,
     symptom: Some(Symptom::Retransmits),
-    find,
+    find: |story| find(story).into(),
 };
 
 /// One that hangs may have its own reason.

@@ -33,7 +33,7 @@ pub(crate) const CAUSE: Cause = Cause {
     explains: &[Id::PATH_LOSS, Id::TAIL_LOSS],
     no: Some(no),
     symptom: Some(Symptom::Retransmits),
-    find: |story| places(story).iter().map(judge).collect(),
+    find: |story| places(story).iter().map(judge).collect::<Vec<_>>().into(),
 };
 
 /// A timer that is backed off n times has waited 2ⁿ - 1 times; the kernel's jitter, a first timer that was

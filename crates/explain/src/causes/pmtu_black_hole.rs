@@ -34,7 +34,7 @@ pub(crate) const CAUSE: Cause = Cause {
     explains: &[Id::PATH_LOSS, Id::TAIL_LOSS],
     no: Some(no),
     symptom: Some(Symptom::Retransmits),
-    find: |story| places(story).iter().map(judge).collect(),
+    find: |story| places(story).iter().map(judge).collect::<Vec<_>>().into(),
 };
 
 /// The MTU that every link must have which carries IPv6 (RFC 8200): what tunnels leave room for.

@@ -48,7 +48,7 @@ pub(crate) const CAUSE: Cause = Cause {
         let mut all: Vec<Finding> = scarce.iter().filter_map(judge).collect();
         all.extend(crowded_port::find(story));
         all.extend(walked_lists::find(story));
-        all
+        all.into()
     },
 };
 

@@ -31,7 +31,8 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| {
         let held = held_back(story);
         let by_senders = held.iter().filter_map(|p| judge(story, p));
-        by_senders.chain(at_receiver::find(story)).collect()
+        let all = by_senders.chain(at_receiver::find(story));
+        all.collect::<Vec<_>>().into()
     },
 };
 

@@ -3,7 +3,7 @@
 use analysis::words::percent;
 
 use crate::places::interfaces::{MIN_LOST, MIN_SHARE, not_counted};
-use crate::places::path::{End, ends};
+use crate::places::path::End;
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -56,7 +56,9 @@ fn judge(story: &Story, netns: u32) -> Option<Finding> {
     if lost < MIN_LOST || share < MIN_SHARE || !known {
         return None;
     }
-    let full = ends(story).filter(|e| e.conn.netns == netns && is_full(e));
+    let here = story.of_netns(netns);
+    let here = here.filter_map(|(id, _)| End::of(story, id));
+    let full = here.filter(is_full);
     let full: Vec<End> = full.collect();
     let scope = Scope {
         netns: story.netns(netns),

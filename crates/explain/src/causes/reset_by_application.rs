@@ -43,7 +43,7 @@ fn no(asked: &Asked) -> Option<Step> {
     resets.none_sent(&on_purpose, "SO_LINGER 0 or unanswered keep-alives")
 }
 
-fn find(story: &Story) -> Vec<Finding> {
+fn find(story: &Story) -> Found {
     let lingers = places(story, &LINGER).map(|resets| judge(&resets));
     let silent = silent_peer::places(story);
     lingers

@@ -61,7 +61,7 @@ fn no(asked: &Asked) -> Option<Step> {
     })
 }
 
-fn find(story: &Story) -> Vec<Finding> {
+fn find(story: &Story) -> Found {
     let places = places(story, |r| is_foreign(story, r.conn) && waited(r.phase));
     let often = places.iter().filter(|p| p.is_often());
     often.map(judge).collect()

@@ -71,7 +71,7 @@ impl Why {
     }
 }
 
-fn find(story: &Story) -> Vec<Finding> {
+fn find(story: &Story) -> Found {
     let mut places: BTreeMap<(u32, Why), Vec<&Group>> = BTreeMap::new();
     for group in story.packets.all() {
         let dropped = matches!(group.what, What::SynDropped | What::Dropped);
@@ -88,7 +88,7 @@ fn find(story: &Story) -> Vec<Finding> {
 
 /// Connects of this host that such a drop failed with an error are told by `connection-refused`.
 fn is_told(story: &Story, netns: u32, groups: &[&Group]) -> bool {
-    let here = story.conns.iter().filter(|c| c.netns == netns);
+    let here = story.of_netns(netns).map(|(_, c)| c);
     let failed = here.filter(|c| c.unreachable().is_some());
     let told = failed
         .filter(|c| groups.iter().any(|g| g.local == c.remote))
@@ -214,8 +214,8 @@ fn leaving(story: &Story, netns: u32, groups: &[&Group]) -> Vec<ConnId> {
         let mut remotes = groups.iter().flat_map(|g| &g.remotes);
         remotes.any(|r| r.addr == c.local.addr)
     };
-    let sent = |c: &Conn| c.netns == netns && own(c) && story.dropped(c) > 0;
-    let ends = (0..).zip(&story.conns).filter(|(_, c)| sent(c));
+    let sent = |c: &Conn| own(c) && story.dropped(c) > 0;
+    let ends = story.of_netns(netns).filter(|(_, c)| sent(c));
     ends.map(|(id, _)| id).collect()
 }
 

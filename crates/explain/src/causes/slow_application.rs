@@ -1,5 +1,7 @@
 //! C50: a server takes its time over some requests, or its threads are kept from working on them.
 
+use std::collections::BTreeSet;
+
 use analysis::account::{Exchanges, Percentiles, Role as Account, Slow, exchanged_ns};
 use analysis::words::{duration, percent, rounded};
 use recording::tables::Exchange;
@@ -107,12 +109,13 @@ fn thought_little(all: &Exchanges) -> Option<Step> {
     })
 }
 
-fn find(story: &Story) -> Vec<Finding> {
+fn find(story: &Story) -> Found {
     let services = slow_exchanges::services(story, Account::Server);
     // What waited in the accept queue is told as that.
     let waits = accept_waits::all(story);
+    let waits: BTreeSet<u32> = waits.iter().map(|w| w.here.index).collect();
     let queued = |s: &&SlowService| {
-        s.waited_for_accept() && waits.iter().any(|w| s.listener == Some(w.here.index))
+        s.waited_for_accept() && s.listener.is_some_and(|index| waits.contains(&index))
     };
     services.iter().filter(|s| !queued(s)).map(judge).collect()
 }

@@ -35,7 +35,7 @@ pub(crate) const CAUSE: Cause = Cause {
     explains: &[],
     no: Some(no),
     symptom: None,
-    find,
+    find: |story| find(story).into(),
 };
 
 /// A round trip that is so small a part of the wait is not what is waited for.

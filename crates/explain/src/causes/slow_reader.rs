@@ -30,7 +30,7 @@ pub(crate) const CAUSE: Cause = Cause {
     explains: &[Id::SLOW_APPLICATION],
     no: Some(no),
     symptom: None,
-    find,
+    find: |story| find(story).into(),
 };
 
 /// Share of the samples that found unread data.

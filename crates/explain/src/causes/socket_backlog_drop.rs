@@ -60,7 +60,7 @@ fn judge(story: &Story, netns: u32, counted: u64) -> Option<Finding> {
         dropped.filter(|((of, ..), d)| *of == netns && d.reason.as_deref() == Some(REASON));
     let most = dropped.max_by_key(|(_, d)| d.otherwise);
     let at = most.map(|((_, _, to), _)| *to);
-    let conns = story.conns.iter().filter(|c| c.netns == netns);
+    let conns = story.of_netns(netns).map(|(_, c)| c);
     let hit = conns.filter(|c| at.is_some_and(|at| c.local == at));
     let scope = Scope {
         netns: story.netns(netns),

@@ -1,7 +1,9 @@
 //! C45: SYNs whose last ACK never comes; SYN cookies answer them without a place in the queue.
 
-use analysis::What;
+use std::collections::BTreeMap;
+
 use analysis::words::{count, percent, plural};
+use analysis::{Story, What};
 
 use crate::places::listener::{ListenerPlace, listener_places};
 use crate::vocabulary::*;
@@ -23,10 +25,7 @@ pub(crate) const CAUSE: Cause = Cause {
     explains: &[],
     no: Some(no),
     symptom: None,
-    find: |story| {
-        let floods = listener_places(story).filter_map(Flood::of);
-        floods.map(|flood| judge(&flood)).collect()
-    },
+    find: |story| Flood::all(story).iter().map(judge).collect(),
 };
 
 /// Fewer are a burst of clients that were killed, or cut off, between SYN and ACK.
@@ -81,21 +80,34 @@ fn unanswered_requests(here: ListenerPlace) -> bool {
 }
 
 impl<'a> Flood<'a> {
-    /// The counters are those of the namespace: of its listeners the one whose SYN queue was full.
+    /// The counters are those of the namespace: of its listeners the one whose SYN queue was full, and of several the
+    /// one with the longest (see [`all`](Flood::all)).
     fn of(here: ListenerPlace<'a>) -> Option<Flood<'a>> {
         let (sent, returned) = cookies(here);
         if !is_flood(sent.by, returned.by) || !fills(here) {
             return None;
         }
-        let longest = |l: &ListenerPlace| queue(*l);
-        let all = listener_places(here.story);
-        let others = all.filter(|l| l.listener.netns == here.listener.netns && fills(*l));
-        let most = others.max_by_key(longest)?;
-        (most.index == here.index).then_some(Flood {
+        Some(Flood {
             here,
             sent,
             returned,
         })
+    }
+
+    /// Of each namespace one.
+    fn all(story: &Story) -> Vec<Flood<'_>> {
+        let mut longest: BTreeMap<u32, Flood> = BTreeMap::new();
+        for flood in listener_places(story).filter_map(Flood::of) {
+            let netns = flood.here.listener.netns;
+            let known = longest.get(&netns).map_or(0, |known| queue(known.here));
+            // Of equals the last.
+            if queue(flood.here) >= known {
+                longest.insert(netns, flood);
+            }
+        }
+        let mut all: Vec<_> = longest.into_values().collect();
+        all.sort_by_key(|flood| flood.here.index);
+        all
     }
 
     fn unreturned(&self) -> u64 {

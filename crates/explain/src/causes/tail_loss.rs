@@ -32,7 +32,7 @@ pub(crate) const CAUSE: Cause = Cause {
     explains: &[Id::SLOW_PEER],
     no: Some(no),
     symptom: Some(Symptom::Retransmits),
-    find,
+    find: |story| find(story).into(),
 };
 
 /// Fewer are an accident: in a recording of seconds each made somebody wait.

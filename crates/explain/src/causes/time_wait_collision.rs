@@ -42,7 +42,7 @@ pub(crate) const CAUSE: Cause = Cause {
     explains: &[],
     no: Some(no),
     symptom: Some(Symptom::Connects),
-    find,
+    find: |story| find(story).into(),
 };
 
 /// Fewer refusals than this, in a recording of seconds, happen on any busy host that uses its ports

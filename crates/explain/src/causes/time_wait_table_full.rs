@@ -128,10 +128,8 @@ fn judge(story: &Story, netns: u32, rise: Rise) -> Option<Finding> {
 
 /// Connects of the namespace that found no local port.
 fn not_ports(story: &Story, netns: u32) -> RuledOut {
-    let connects = story
-        .conns
-        .iter()
-        .filter(|c| c.netns == netns && c.connects());
+    let connects = story.of_netns(netns).map(|(_, c)| c);
+    let connects = connects.filter(|c| c.connects());
     let without = connects.filter(|c| c.failed() && c.local.port == 0).count() as u64;
     RuledOut::by(
         Id::PORTS_EXHAUSTED,

@@ -27,7 +27,7 @@ pub(crate) const CAUSE: Cause = Cause {
     explains: &[Id::SLOW_READER, Id::SLOW_APPLICATION],
     no: Some(no),
     symptom: None,
-    find: |story| places(story).iter().map(judge).collect(),
+    find: |story| places(story).iter().map(judge).collect::<Vec<_>>().into(),
 };
 
 /// Of the time that a sender waited for the window.

@@ -123,11 +123,15 @@ impl<'a> ListenerPlace<'a> {
         let is_full = |l: &ListenerPlace, ghosts: u64| {
             l.listener.crowded_samples().0 > 0 || l.ghosts().0 >= ghosts
         };
-        let netns = self.listener.netns;
-        let others = listener_places(self.story).filter(|l| l.index != self.index);
-        let mut others = others.filter(|l| l.listener.netns == netns);
+        let fullest = self.story.fullest_listeners(self.listener.netns).iter();
+        // Where the fullest of the others is not, none is.
+        let other = || fullest.clone().find(|index| **index != self.index);
         // Few that another dropped are not what the counters tell of.
-        !is_full(self, 1) && others.any(|l| is_full(&l, MIN_DROPS))
+        let is_other = |index: &u32| {
+            let other = ListenerPlace::at(self.story, *index);
+            other.is_some_and(|l| is_full(&l, MIN_DROPS))
+        };
+        !is_full(self, 1) && other().is_some_and(is_other)
     }
 
     /// Who listens there, and what each of them did.

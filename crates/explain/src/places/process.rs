@@ -13,8 +13,7 @@ pub(crate) fn owners(story: &Story) -> BTreeSet<u32> {
 
 /// Whether a process holds a listener.
 pub(crate) fn listens(story: &Story, pid: u32) -> bool {
-    let mut holders = story.listeners.all.iter().flat_map(|l| &l.holders);
-    holders.any(|h| h.pid == pid)
+    !story.listeners.of_holder(pid).is_empty()
 }
 
 /// Connections that a process opened or accepted.
@@ -28,8 +27,12 @@ pub(crate) fn connections_of<'a>(
     story: &'a Story,
     pids: &BTreeSet<u32>,
 ) -> BTreeMap<ConnId, &'a Conn> {
-    let listeners = story.listeners.all.iter();
-    let held = listeners.filter(|l| l.holders.iter().any(|h| pids.contains(&h.pid)));
+    let held = pids.iter().flat_map(|pid| story.listeners.of_holder(*pid));
+    // Held by several of them, it is one.
+    let held: BTreeSet<u32> = held.copied().collect();
+    let held = held
+        .iter()
+        .filter_map(|index| story.listeners.all.get(*index as usize));
     let accepted = held.flat_map(|l| story.all(&l.accepted));
     let own = pids.iter().flat_map(|pid| story.of_pid(*pid));
     accepted.chain(own).collect()

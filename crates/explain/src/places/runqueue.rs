@@ -79,11 +79,7 @@ impl Kin {
             Some(&*seen.cgroup).filter(|c| !matches!(*c, "" | "/"))
         };
         let together = cgroup(pid).is_some() && cgroup(pid) == cgroup(thread.pid);
-        let mut listeners = story.listeners.all.iter();
-        let both_serve = listeners.any(|l| {
-            let holds = |pid: u32| l.holders.iter().any(|h| h.pid == pid);
-            holds(pid) && holds(thread.pid)
-        });
+        let both_serve = story.listeners.share_one(pid, thread.pid);
         if comm == &*thread.comm || together || both_serve {
             Kin::Worker
         } else if comm.starts_with(RECORDER) || samples.all(|g| g.in_kernel()) {

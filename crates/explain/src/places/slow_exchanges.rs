@@ -75,9 +75,8 @@ pub(crate) fn at<'a>(story: &'a Story, place: &Place) -> Option<&'a Exchanges> {
 /// The listener of a server's exchanges.
 fn listener(story: &Story, exchanges: &Exchanges) -> Option<u32> {
     let (netns, role, at) = exchanges.service;
-    let mut all = story.listeners.all.iter().zip(0..);
-    let here = all.find(|(l, _)| l.netns == netns && l.local == at);
-    here.filter(|_| role == Role::Server).map(|(_, i)| i)
+    let here = story.listeners.place(netns, at);
+    here.filter(|_| role == Role::Server)
 }
 
 impl<'a> SlowService<'a> {

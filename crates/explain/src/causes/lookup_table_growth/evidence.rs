@@ -162,9 +162,12 @@ impl<'a> Walk<'a> {
 
     /// The listener whose connections fill the table.
     pub(super) fn filler(&self) -> Option<&'a Listener> {
-        let here = self.story.listeners.all.iter();
-        let here = here.filter(|l| self.netns == 0 || l.netns == self.netns);
-        let most = here.max_by_key(|l| l.accepted.len())?;
+        let listeners = &self.story.listeners;
+        let longest = |l: &&Listener| l.accepted.len();
+        let most = match self.netns {
+            0 => listeners.all.iter().max_by_key(longest),
+            own => listeners.of_netns(own).map(|(_, l)| l).max_by_key(longest),
+        }?;
         let share = most.accepted.len() as f64 / self.size.fullest.entries.max(1) as f64;
         (self.kind.structure == "ehash" && share >= 0.5).then_some(most)
     }

@@ -30,8 +30,7 @@ impl Range {
         );
         let port = |n: Option<u64>| u16::try_from(n?).ok();
         let (first, last) = (port(low.number(0))?, port(high.number(0))?);
-        let here = story.listeners.all.iter().filter(|l| l.netns == netns);
-        let ports = here.map(|l| l.local.port);
+        let ports = story.listeners.of_netns(netns).map(|(_, l)| l.local.port);
         Some(Range {
             first,
             last,
