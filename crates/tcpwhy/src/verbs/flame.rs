@@ -123,6 +123,9 @@ pub fn run(args: &FlameArgs, out: &mut impl Write) -> Result<ExitCode> {
             "{n} {unit} are left out: they lie in more different stacks than are kept"
         ));
     }
+    if let Some(names) = profile.names.says() {
+        cli::say(&names);
+    }
     Ok(ExitCode::SUCCESS)
 }
 

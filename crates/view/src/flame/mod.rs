@@ -4,6 +4,7 @@
 mod draw;
 mod foreign;
 mod growth;
+mod names;
 mod off_cpu;
 mod profile;
 mod table;
@@ -11,6 +12,7 @@ mod table;
 pub use draw::{Caption, difference, folded, graph};
 pub use foreign::read_foreign;
 pub use growth::{Growth, Share, growth, shares};
+pub use names::Folded;
 pub use off_cpu::off_cpu;
 pub use profile::{Choice, Profile, Samples, Unit};
 pub use table::{text_growth, text_shares};

@@ -4,10 +4,11 @@ use ahash::AHashMap;
 use recording::tables::Wait;
 use recording::{Error, Filter, Recording, Stacks, Text, Waker};
 
+use super::names::Names;
 use super::profile::{MAX_STACKS, Profile, Unit, clean, push_kernel, within_softirq};
 
 /// Waits that are alike.
-#[derive(PartialEq, Eq, Hash)]
+#[derive(PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Key {
     comm: Text,
     syscall: Option<Text>,
@@ -25,6 +26,7 @@ pub fn off_cpu(recording: &Recording, filter: &Filter) -> Result<Profile, Error>
         ..Profile::default()
     };
     let mut sums: AHashMap<Key, u64> = AHashMap::new();
+    let mut names = Names::default();
     for batch in recording.scan::<Wait>()? {
         for (_, row) in batch?.rows() {
             if !filter.task_ok(Some(row.pid), Some(&row.comm), Some(row.cgroup)) {
@@ -32,14 +34,19 @@ pub fn off_cpu(recording: &Recording, filter: &Filter) -> Result<Profile, Error>
             }
             let us = row.waited_ns / 1_000;
             profile.samples = profile.samples.saturating_add(us);
+            let waker_comm = match row.waker {
+                Waker::Task => row.waker_comm,
+                _ => Text::default(),
+            };
+            let folded = [names.count(&row.comm, us), names.count(&waker_comm, us)];
+            if folded.contains(&true) {
+                sums = with_fewer_names(sums, &names);
+            }
             let key = Key {
                 comm: row.comm,
                 syscall: row.syscall,
                 state: row.state,
-                waker_comm: match row.waker {
-                    Waker::Task => row.waker_comm,
-                    _ => Text::default(),
-                },
+                waker_comm,
                 waker: row.waker,
                 stack: row.waker_stack,
             };
@@ -51,14 +58,27 @@ pub fn off_cpu(recording: &Recording, filter: &Filter) -> Result<Profile, Error>
             }
         }
     }
+    profile.names = names.folded();
     let stacks = Stacks::read(recording)?;
+    // What is shorter than a microsecond has no width.
+    let seen = sums.into_iter().filter(|(_, us)| *us > 0);
+    profile.fill(seen.collect(), |key| fold(&stacks, key));
+    Ok(profile)
+}
+
+/// The same waits without the names that are no longer told apart.
+fn with_fewer_names(sums: AHashMap<Key, u64>, names: &Names) -> AHashMap<Key, u64> {
+    let mut fewer = AHashMap::new();
     for (key, us) in sums {
-        let sum = profile.stacks.entry(fold(&stacks, &key)).or_default();
+        let key = Key {
+            comm: names.told(key.comm),
+            waker_comm: names.told(key.waker_comm),
+            ..key
+        };
+        let sum: &mut u64 = fewer.entry(key).or_default();
         *sum = sum.saturating_add(us);
     }
-    // What is shorter than a microsecond has no width.
-    profile.stacks.retain(|_, us| *us > 0);
-    Ok(profile)
+    fewer
 }
 
 fn fold(stacks: &Stacks, key: &Key) -> String {

@@ -8,6 +8,7 @@ use analysis::{CpuTimes, Cpus};
 use recording::tables::Sample;
 use recording::{Error, Filter, Place, Recording, Stacks, Text};
 
+use super::names::{Folded, Names};
 use crate::escape;
 
 /// Which samples.
@@ -57,10 +58,15 @@ pub struct Profile {
     pub cpus_idle: Option<f64>,
     /// In more different stacks than are kept.
     pub left_out: u64,
+    /// The names of threads that are told together.
+    pub names: Folded,
 }
 
 /// Different stacks that are kept; a busy host has some thousand on each CPU.
 pub(super) const MAX_STACKS: usize = 1 << 17;
+/// Bytes of the stacks of a profile: so many of 500 bytes each, as stacks are. Of deeper ones with longer names those
+/// that weigh least are left out.
+const MAX_BYTES: usize = 64 << 20;
 /// CPUs that are told apart.
 const MAX_CPUS: usize = 4_096;
 /// A function of the kernel, as flame graphs colour it.
@@ -75,6 +81,7 @@ pub struct Samples {
     /// Of CPUs beyond those that are told apart.
     further: u64,
     stacks: Stacks,
+    names: Names,
 }
 
 /// Samples that are alike.
@@ -105,6 +112,7 @@ impl Samples {
             cpus: BTreeMap::new(),
             further: 0,
             stacks: Stacks::read(recording)?,
+            names: Names::default(),
         };
         for batch in recording.scan::<Sample>()? {
             for (_, row) in batch?.rows() {
@@ -121,9 +129,13 @@ impl Samples {
             self.further += 1;
             return;
         }
+        let is_idle = row.pid == 0 && !row.softirq && row.kernel_stack.is_none();
+        if !is_idle && self.names.count(&row.comm, 1) {
+            self.with_fewer_names();
+        }
         let of_cpu = self.cpus.entry(row.cpu).or_default();
         of_cpu.all += 1;
-        if row.pid == 0 && !row.softirq && row.kernel_stack.is_none() {
+        if is_idle {
             of_cpu.idle += 1;
             return;
         }
@@ -142,6 +154,14 @@ impl Samples {
         }
     }
 
+    /// Tells the names together that are no longer told apart.
+    fn with_fewer_names(&mut self) {
+        for (key, n) in std::mem::take(&mut self.counts) {
+            let comm = self.names.told(key.comm);
+            *self.counts.entry(Key { comm, ..key }).or_default() += n;
+        }
+    }
+
     /// The CPUs, the busiest first.
     pub fn busy_cpus(&self) -> Vec<u32> {
         let mut cpus: Vec<(&u32, &OfCpu)> = self.cpus.iter().collect();
@@ -153,7 +173,14 @@ impl Samples {
     /// alone are told without the task that they interrupted.
     pub fn profile(&self, cpus: &[u32], softirq: bool) -> Profile {
         let on = |cpu: &u32| cpus.is_empty() || cpus.contains(cpu);
-        let mut profile = Profile::default();
+        let mut profile = Profile {
+            names: if softirq {
+                Folded::default()
+            } else {
+                self.names.folded()
+            },
+            ..Profile::default()
+        };
         for (_, of_cpu) in self.cpus.iter().filter(|(cpu, _)| on(cpu)) {
             profile.samples += of_cpu.all;
             profile.idle += of_cpu.idle;
@@ -179,10 +206,9 @@ impl Samples {
             };
             *alike.entry(of).or_default() += n;
         }
-        for ((comm, kernel, user), n) in alike {
-            let folded = fold(&self.stacks, comm, kernel, user, softirq);
-            *profile.stacks.entry(folded).or_default() += n;
-        }
+        profile.fill(alike.into_iter().collect(), |(comm, kernel, user)| {
+            fold(&self.stacks, comm, *kernel, *user, softirq)
+        });
         profile
     }
 }
@@ -195,6 +221,24 @@ impl Profile {
             cpus_idle: cpus_idle(&Cpus::read(recording)?, &choice.cpus),
             ..samples.profile(&choice.cpus, choice.softirq)
         })
+    }
+
+    /// Takes what is alike, with how much that is, as the stacks that `fold` makes of it: those that weigh most, as long
+    /// as there is room.
+    pub(super) fn fill<K: Ord>(&mut self, mut alike: Vec<(K, u64)>, fold: impl Fn(&K) -> String) {
+        alike.sort_unstable_by(|a, b| (b.1, &a.0).cmp(&(a.1, &b.0)));
+        let mut bytes = 0;
+        for (key, n) in alike {
+            let stack = fold(&key);
+            if let Some(sum) = self.stacks.get_mut(&stack) {
+                *sum = sum.saturating_add(n);
+            } else if bytes + stack.len() <= MAX_BYTES {
+                bytes += stack.len();
+                self.stacks.insert(stack, n);
+            } else {
+                self.left_out = self.left_out.saturating_add(n);
+            }
+        }
     }
 
     /// How much of it was idle, in words.

@@ -1,5 +1,7 @@
 //! Flame graphs as trees: CPU, softirqs, each hot CPU, off-CPU by waker.
 
+use std::collections::BTreeMap;
+
 use analysis::words::plural;
 use recording::{Error, Filter, Recording};
 
@@ -62,6 +64,11 @@ impl Profiles {
                     profile.left_out
                 )
             });
+            // Those of one CPU are among those of all.
+            let names = profile.names.says().filter(|_| !id.starts_with("cpu-"));
+            if let Some(names) = names {
+                thinned.say(true, || format!("{title}: {names}."));
+            }
             Flame {
                 id: id.clone(),
                 title: title.clone(),
@@ -124,29 +131,43 @@ fn note(profile: &Profile) -> String {
     }
 }
 
-/// A function while the tree is made: shares of this and of the other recording.
-#[derive(Default)]
-struct Growing<'p> {
+/// A stack of which some frames are in the tree: what is left of it, and its share of this and of the other recording.
+struct Rest<'p> {
+    /// `None` when all are.
+    frames: Option<&'p str>,
     value: u64,
     before: u64,
-    children: std::collections::BTreeMap<&'p str, Growing<'p>>,
 }
 
-impl<'p> Growing<'p> {
-    fn add(&mut self, stack: &'p str, value: u64, before: u64) {
-        let mut node = self;
-        node.value = node.value.saturating_add(value);
-        node.before = node.before.saturating_add(before);
-        let mut above = "";
-        for frame in stack.split(';').take(MAX_DEPTH) {
+impl<'p> Rest<'p> {
+    fn of(stack: &'p str, value: u64, before: u64) -> Rest<'p> {
+        let end = stack.match_indices(';').nth(MAX_DEPTH - 1);
+        Rest {
+            frames: Some(end.map_or(stack, |(end, _)| &stack[..end])),
+            value,
+            before,
+        }
+    }
+
+    /// Its next frame, below one called `above`, and what is left then.
+    fn next(self, above: &str) -> Option<(&'p str, Rest<'p>)> {
+        let mut frames = self.frames?;
+        loop {
+            let (frame, below) = match frames.split_once(';') {
+                Some((frame, below)) => (frame, Some(below)),
+                None => (frames, None),
+            };
             // Where no symbols are, a run of frames of one file says no more than one.
-            if frame == above && is_nameless(frame) {
-                continue;
+            if frame != above || !is_nameless(frame) {
+                return Some((
+                    frame,
+                    Rest {
+                        frames: below,
+                        ..self
+                    },
+                ));
             }
-            above = frame;
-            node = node.children.entry(frame).or_default();
-            node.value = node.value.saturating_add(value);
-            node.before = node.before.saturating_add(before);
+            frames = below?;
         }
     }
 }
@@ -158,16 +179,13 @@ fn is_nameless(frame: &str) -> bool {
 
 /// The tree of a profile, or of what changed since another one.
 fn tree(profile: &Profile, before: Option<&Profile>) -> Node {
-    let mut root = Growing::default();
-    for (stack, n) in &profile.stacks {
-        root.add(stack, *n, 0);
-    }
-    for (stack, n) in before.iter().flat_map(|b| &b.stacks) {
-        root.add(stack, 0, *n);
-    }
-    let least = (root.value as f64 * LEAST_SHARE) as u64;
+    let now = profile.stacks.iter().map(|(s, n)| Rest::of(s, *n, 0));
+    let then = before.iter().flat_map(|b| &b.stacks);
+    let then = then.map(|(s, n)| Rest::of(s, 0, *n));
+    let stacks: Vec<Rest> = now.chain(then).collect();
+    let (value, _) = sums(&stacks);
     let drawing = Drawing {
-        least,
+        least: (value as f64 * LEAST_SHARE) as u64,
         of: profile.of_all(),
         before: before.map(Profile::of_all),
         scale: match profile.unit {
@@ -175,7 +193,16 @@ fn tree(profile: &Profile, before: Option<&Profile>) -> Node {
             Unit::Microseconds => 1e-3,
         },
     };
-    drawing.node("all", &root)
+    drawing.node("all", "", stacks)
+}
+
+fn sums(stacks: &[Rest]) -> (u64, u64) {
+    stacks.iter().fold((0, 0), |(value, before), rest| {
+        (
+            value.saturating_add(rest.value),
+            before.saturating_add(rest.before),
+        )
+    })
 }
 
 /// What the nodes of a tree share.
@@ -187,28 +214,41 @@ struct Drawing {
 }
 
 impl Drawing {
-    fn node(&self, name: &str, growing: &Growing) -> Node {
-        let drawn = |child: &&Growing| child.value > self.least;
-        let mut children = Vec::new();
-        let mut rest = Growing::default();
-        for (name, child) in &growing.children {
-            if drawn(&child) {
-                children.push(self.node(name, child));
-            } else {
-                rest.value = rest.value.saturating_add(child.value);
-                rest.before = rest.before.saturating_add(child.before);
+    /// The function that all these stacks have come to, and below it what is drawn: of the others, of which there may be
+    /// a hundred thousand, no node is ever made.
+    fn node(&self, name: &str, frame: &str, stacks: Vec<Rest>) -> Node {
+        let sum = sums(&stacks);
+        let mut below: BTreeMap<&str, Vec<Rest>> = BTreeMap::new();
+        for rest in stacks {
+            if let Some((next, rest)) = rest.next(frame) {
+                below.entry(next).or_default().push(rest);
             }
         }
-        if rest.value > 0 {
-            children.push(self.node(REST, &rest));
+        let mut children = Vec::new();
+        let (mut rest, mut rest_before) = (0u64, 0u64);
+        for (frame, stacks) in below {
+            let (value, before) = sums(&stacks);
+            if value > self.least {
+                children.push(self.node(frame, frame, stacks));
+            } else {
+                rest = rest.saturating_add(value);
+                rest_before = rest_before.saturating_add(before);
+            }
         }
+        if rest > 0 {
+            children.push(self.leaf(REST, (rest, rest_before), Vec::new()));
+        }
+        self.leaf(name, sum, children)
+    }
+
+    fn leaf(&self, name: &str, (value, before): (u64, u64), children: Vec<Node>) -> Node {
         let delta = self.before.map(|of| {
-            let change = growing.value as f64 / self.of - growing.before as f64 / of;
+            let change = value as f64 / self.of - before as f64 / of;
             (change * 1e6).round() / 1e6
         });
         Node {
             name: name.into(),
-            value: (growing.value as f64 * self.scale * 1e3).round() / 1e3,
+            value: (value as f64 * self.scale * 1e3).round() / 1e3,
             delta,
             children,
         }
