@@ -120,7 +120,11 @@ mod tests {
         let folded = names.folded();
         let all = folded.names + names.known.len() as u64;
         assert_eq!((all, folded.more), (10 * MOST as u64 + 1, false));
-        assert!(folded.says().is_some_and(|says| says.contains(" names of threads")));
+        assert!(
+            folded
+                .says()
+                .is_some_and(|says| says.contains(" names of threads"))
+        );
         assert_eq!(Names::default().folded().says(), None);
     }
 
