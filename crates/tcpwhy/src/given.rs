@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use recording::{Error, Recording, Scratch, is_packed};
 
 use crate::confine::{Confined, confine};
-use crate::{kept, signals, surroundings, unfinished};
+use crate::{kept, pager, signals, surroundings, unfinished};
 
 /// As much as tells what a file is.
 const HEAD: u64 = 512;
@@ -31,15 +31,19 @@ pub struct Held {
 /// From now on this process has no rights but to read these recordings, and to write where `output` says, if it does.
 pub fn hold<'p>(paths: impl IntoIterator<Item = &'p Path>, output: Option<&Path>) -> Result<Held> {
     surroundings::sweep_all();
-    let mut reads: Vec<&Path> = Vec::new();
+    let mut reads: Vec<PathBuf> = pager::files();
     let mut packed = false;
-    for path in paths.into_iter().filter(|path| !is_stdin(path)) {
+    for path in paths {
+        if is_stdin(path) {
+            packed = true;
+            continue;
+        }
         // One that a killed run moved out of the way is back then.
         kept::settle(path);
         packed |= !path.is_dir();
-        reads.push(path);
+        reads.push(path.to_path_buf());
     }
-    let room = if packed || reads.is_empty() {
+    let room = if packed {
         let room = surroundings::scratch("unpack")?;
         surroundings::stay_in(room.path());
         Some(room)
@@ -50,6 +54,7 @@ pub fn hold<'p>(paths: impl IntoIterator<Item = &'p Path>, output: Option<&Path>
         .into_iter()
         .chain(room.as_ref().map(Scratch::path))
         .collect();
+    let reads: Vec<&Path> = reads.iter().map(PathBuf::as_path).collect();
     tell(confine(&reads, &writes));
     if let Some(room) = &room {
         signals::end_the_process(Some(room.path()))?;

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
 use crate::looks;
@@ -15,10 +16,7 @@ pub fn page(text: &str) -> bool {
     if !looks::on_terminal() || !io::stdin().is_terminal() {
         return false;
     }
-    let pager = ["TCPWHY_PAGER", "PAGER"]
-        .into_iter()
-        .find_map(|name| env::var(name).ok());
-    let pager = pager.unwrap_or_else(|| "less".into());
+    let pager = named();
     let mut words = pager.split_whitespace();
     let Some(program) = words.next().filter(|program| *program != "cat") else {
         return false;
@@ -34,6 +32,30 @@ pub fn page(text: &str) -> bool {
     }
     let _paging = Paging::begin();
     show(&mut command, text).is_ok_and(|status| status.success())
+}
+
+/// What the reader's pager is made of beside what everybody may read: files that its command names, and what of it is
+/// found in PATH.
+pub fn files() -> Vec<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let dirs: Vec<PathBuf> = env::split_paths(&path).collect();
+    let named = named();
+    let words = named.split_whitespace().map(Path::new);
+    let places = words.flat_map(|word| {
+        let in_path = dirs.iter().map(|dir| dir.join(word));
+        [word.to_path_buf()]
+            .into_iter()
+            .chain(in_path)
+            .collect::<Vec<_>>()
+    });
+    places.filter(|place| place.is_file()).collect()
+}
+
+/// $TCPWHY_PAGER, $PAGER or less.
+fn named() -> String {
+    let mut asked = ["TCPWHY_PAGER", "PAGER"].into_iter();
+    let pager = asked.find_map(|name| env::var(name).ok());
+    pager.unwrap_or_else(|| "less".into())
 }
 
 fn show(pager: &mut Command, text: &str) -> io::Result<ExitStatus> {

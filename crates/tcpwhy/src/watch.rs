@@ -14,6 +14,7 @@ use recording::{Feed, Manifest, Next, Recording, Rows, Segment, monotonic_ns};
 use view::{How, Reader, Screen, View};
 
 use crate::filters::{self, FilterArgs};
+use crate::given::Held;
 use crate::live::{ready_target, say_ready, tell_sources};
 use crate::{given, looks, surroundings};
 
@@ -79,14 +80,15 @@ const FIRST_SAMPLE: Duration = Duration::from_millis(500);
 const BUFFER: usize = 64 << 10;
 
 impl WatchArgs {
+    /// Gives up what reading takes no right for; goes with the verb.
+    pub fn hold(&self) -> Result<Option<Held>> {
+        let from = self.from.as_deref();
+        from.map(|from| given::hold([from], None)).transpose()
+    }
+
     /// Opens the recording that is to be read, which is done once: it may come from standard input.
     pub fn recording(&self) -> Result<Option<Recording>> {
-        let Some(from) = self.from.as_deref() else {
-            return Ok(None);
-        };
-        // Unpacked, it is held open by who reads it.
-        std::mem::forget(given::hold([from], None)?);
-        given::open(from).map(Some)
+        self.from.as_deref().map(given::open).transpose()
     }
 }
 

@@ -146,6 +146,7 @@ impl StatVerb {
 
 /// Runs the verb.
 pub fn run(verb: StatVerb, out: &mut impl Write) -> Result<ExitCode> {
+    let _held = verb.watch().hold()?;
     let recording = verb.watch().recording()?;
     let tasks: &[&str] = &["--pid", "--comm", "--cgroup"];
     let netns: &[&str] = &["--netns"];

@@ -104,6 +104,7 @@ impl TraceVerb {
 
 /// Runs the verb.
 pub fn run(verb: TraceVerb, out: &mut impl Write) -> Result<ExitCode> {
+    let _held = verb.watch().hold()?;
     let recording = verb.watch().recording()?;
     let (what, need, args) = match verb {
         TraceVerb::Retransmits(args) => (What::Retransmits, EVENTS, args),
