@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Parser, Subcommand};
-use hostile::{Ended, Limits, Outcome, VERBS};
+use hostile::{Ended, Large, Limits, Outcome, VERBS};
 
 /// Rows that a table is given at most.
 const MOST_ROWS: usize = 3_000_000;
@@ -80,11 +80,19 @@ enum Verb {
     },
     /// Make the recording that has rows in every table
     Base { to: PathBuf },
+    /// Make a recording that is large in one way: `n` of these
+    Large {
+        #[arg(value_enum)]
+        what: Large,
+        n: u32,
+        to: PathBuf,
+    },
 }
 
 fn main() -> Result<ExitCode> {
     match Cli::parse().verb {
         Verb::Base { to } => hostile::base(&to)?,
+        Verb::Large { what, n, to } => what.make(n, &to)?,
         Verb::Read {
             tcpwhy,
             space,

@@ -71,6 +71,8 @@ pub struct Outcome {
     pub memory: u64,
     /// How long it took.
     pub time: Duration,
+    /// What it used of a CPU: the same however busy the machine is, nearly.
+    pub cpu: Duration,
     /// Bytes that it wrote to standard output.
     pub written: u64,
     /// What it complained about.
@@ -167,6 +169,7 @@ pub fn run(
         ended: ended_,
         memory: ended.rusage.maxrss,
         time,
+        cpu: ended.rusage.utime + ended.rusage.stime,
         written: fs::metadata(&out)?.len(),
         complaint,
     })
