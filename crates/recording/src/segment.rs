@@ -165,9 +165,9 @@ impl SegmentFile {
                 metadata: self.metadata.clone(),
                 index,
             };
-            ParquetRecordBatchReader::try_new_with_row_groups(
-                &levels, &group, BATCH_ROWS, selection,
-            )
+            // Room for a batch is made at once, for each column.
+            let rows = BATCH_ROWS.min(group.num_rows()).max(1);
+            ParquetRecordBatchReader::try_new_with_row_groups(&levels, &group, rows, selection)
         })?;
         for field in reader.schema().fields() {
             let of_ours = ours.field_with_name(field.name()).map(|f| f.data_type());
