@@ -11,8 +11,9 @@ use crate::Activity;
 use crate::account::Ledger;
 use crate::standing::waits_for_accept;
 
-/// Connections kept one by one. 2^20 of them take about 250 MB.
-pub const MAX_CONNECTIONS: usize = 1 << 20;
+/// Connections kept one by one. So many take about 250 MB with what they are looked up by, and whoever reads a recording
+/// takes no more than 400.
+pub const MAX_CONNECTIONS: usize = 1 << 19;
 /// Connections whose samples are kept.
 const MAX_SAMPLED: usize = 1 << 18;
 

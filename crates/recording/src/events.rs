@@ -6,10 +6,11 @@ use crate::span::Span;
 use crate::tables::Event;
 use crate::{Batch, Error, RowRef, Scan};
 
-/// Batches put in order together: more rows than a segment of ours has, and what they may take, bytes.
+/// Batches put in order together: more rows than a segment of ours has, and what they may take, bytes: twice what 18,000
+/// connections a second leave in three seconds.
 /// A foreign segment may hold more; then lives that reach farther back than this come late.
 const MOST_BATCHES: usize = 128;
-const MOST_BYTES: usize = 128 << 20;
+const MOST_BYTES: usize = 96 << 20;
 
 /// Every event, in order of time within a segment. A row that is a whole life comes as its steps,
 /// each with the row's place.
