@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +18,29 @@ from .reach import Collected
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--bless", action="store_true", help="write what views give as what is expected")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A cache, and a place for the key, of the tests' own."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
+            patch.setenv(name, str(tmp_path_factory.mktemp(name)))
+        yield Path(os.environ["XDG_CACHE_HOME"])
+
+
+@pytest.fixture
+def in_time() -> Iterator[None]:
+    """What hangs fails."""
+
+    def late(*_: object) -> None:
+        raise TimeoutError("this hangs")
+
+    former = signal.signal(signal.SIGALRM, late)
+    signal.alarm(300)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, former)
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,9 @@ import tcpwhy_fleet
 from tcpwhy_fleet import Fleet
 from tcpwhy_fleet.about import of_what
 from tcpwhy_fleet.cli import main
-from tcpwhy_fleet.manifest import UnfitError, parse, plain
+from tcpwhy_fleet.manifest import parse, plain
 from tcpwhy_fleet.text import shown
+from tcpwhy_fleet.unfit import UnfitError
 from tcpwhy_fleet.unpack import unpack
 
 from .recordings import MS, Made

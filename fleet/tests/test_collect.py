@@ -10,7 +10,7 @@ import pytest
 import tcpwhy_fleet
 from tcpwhy_fleet import collect, hosts
 from tcpwhy_fleet.cli import main
-from tcpwhy_fleet.manifest import UnfitError
+from tcpwhy_fleet.unfit import UnfitError
 
 from . import lab, reach
 from .reach import Reachable

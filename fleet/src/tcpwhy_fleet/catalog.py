@@ -9,7 +9,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from .manifest import Manifest, UnfitError, plain
+from .manifest import Manifest, plain
+from .unfit import UnfitError
 
 # Two recordings of a host that share so much of the shorter one are one collection made twice.
 SAME = 0.5

@@ -5,24 +5,37 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
-from . import commands
-from .manifest import UnfitError
+from . import commands, ending
 from .text import shown
+from .unfit import UnfitError
 
 Run = Callable[[argparse.Namespace], int]
 
 
+class _Parser(argparse.ArgumentParser):
+    """What it says of arguments is shown: they may be names that others gave."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(shown(message))
+
+
 def parser() -> argparse.ArgumentParser:
     """The command line."""
-    top = argparse.ArgumentParser(prog="tcpwhy-fleet", description="Many tcpwhy recordings as one question.")
+    top = _Parser(prog="tcpwhy-fleet", description="Many tcpwhy recordings as one question.")
     verbs = top.add_subparsers(dest="verb", required=True, metavar="VERB")
-    shared = argparse.ArgumentParser(add_help=False)
+    shared = _Parser(add_help=False)
     shared.add_argument("recordings", type=Path, help="directory of recordings (NAME.tcpwhy, NAME.tcpw)")
     shared.add_argument("--engine", default="duckdb", help="duckdb (default), spark://HOST:PORT, sc://HOST:PORT")
-    shared.add_argument("--store", type=Path, help="where tables are kept by day and host (default: within RECORDINGS)")
+    shared.add_argument(
+        "--store",
+        type=Path,
+        help="where tables are kept by day and host (default: in RECORDINGS if it is yours alone, else in your cache)",
+    )
     shared.add_argument("--memory", help="what DuckDB may take: 4GiB (default: half of the machine's)")
 
     def verb(name: str, run: Run, says: str, *, reads: bool = True) -> argparse.ArgumentParser:
@@ -79,17 +92,37 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; gives its exit code."""
     args = parser().parse_args(arguments)
+    try:
+        with ending.on_signals():
+            code = _run(args)
+            # Whatever became of it: DuckDB makes an error of its own of it.
+            return 128 + ending.came() if ending.came() else code
+    except ending.Ended as e:
+        # Between two lines.
+        return 128 + e.number
+
+
+def _run(args: argparse.Namespace) -> int:
     run: Run = args.run
     try:
-        return run(args)
+        code = run(args)
+        sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except KeyboardInterrupt:
+    except (ending.Ended, KeyboardInterrupt):
         return 130
     except (UnfitError, ValueError, RuntimeError, OSError, commands.Refused) as e:
-        print(f"tcpwhy-fleet: {shown(e)}", file=sys.stderr)
+        if not ending.came():
+            print(f"tcpwhy-fleet: {shown(e)}", file=sys.stderr)
         return 1
+    except Exception as e:
+        if not ending.came():
+            print("tcpwhy-fleet: a bug of tcpwhy-fleet; please report it:", file=sys.stderr)
+            for line in "".join(traceback.format_exception(e)).splitlines():
+                print(shown(line), file=sys.stderr)
+        return 1
+    return code
 
 
 if __name__ == "__main__":

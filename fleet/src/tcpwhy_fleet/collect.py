@@ -21,9 +21,10 @@ from typing import IO, TypeVar
 from . import hosts as host_file
 from .catalog import Say
 from .hosts import Host
-from .manifest import UnfitError, plain
+from .manifest import plain
 from .store import LABELS, Store
 from .text import joined, milliseconds, plural, shown
+from .unfit import UnfitError
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -8,8 +8,8 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .manifest import UnfitError
 from .schema import Column, Table
+from .unfit import UnfitError
 
 MOST_TEXT = 4 << 10
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,6 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from .schema import CATALOG
+from .scratch import Scratch
 from .store import NO_ROWS, Store
 from .views import View, closure, in_dialect, reads, views
 
@@ -65,8 +65,8 @@ class DuckDB(_Prepared):
 
     def __init__(self, store: Store, memory: str | None = None) -> None:
         super().__init__(store)
-        self._scratch = tempfile.TemporaryDirectory(prefix="tcpwhy-fleet-")
-        at = Path(self._scratch.name)
+        self._scratch = Scratch()
+        at = self._scratch.path
         config: dict[str, Any] = {"temp_directory": str(at / "spill"), "memory_limit": memory or _half_of_memory()}
         # What nobody allowed is not fetched: no extension is installed on its own.
         config |= {"autoinstall_known_extensions": "false", "preserve_insertion_order": "false"}

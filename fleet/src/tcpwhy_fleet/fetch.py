@@ -8,8 +8,8 @@ from pathlib import Path
 import fsspec
 
 from .catalog import Say
-from .manifest import UnfitError
 from .text import plural, shown
+from .unfit import UnfitError
 
 
 def fetch(url: str, to: Path, say: Say) -> int:

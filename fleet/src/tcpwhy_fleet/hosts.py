@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .manifest import UnfitError
+from .unfit import UnfitError
 
 
 @dataclass(frozen=True)

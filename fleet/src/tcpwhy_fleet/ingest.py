@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 
 from . import manifest
 from .columns import batch_of
-from .manifest import UnfitError
 from .schema import Table, tables
+from .unfit import UnfitError
 from .unpack import SEGMENT, unpack
 
 MEMORY = 3 << 30

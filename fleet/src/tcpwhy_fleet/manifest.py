@@ -12,16 +12,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from .unfit import UnfitError
+
 FORMAT = 1
 MOST_BYTES = 8 << 20
 MOST_ENTRIES = 1 << 16
 MOST_TEXT = 1 << 10
 # Wall times that a host may have: from 2000 to 2100, ns.
 EARLIEST, LATEST = 946_684_800 * 10**9, 4_102_444_800 * 10**9
-
-
-class UnfitError(Exception):
-    """Why something is no recording that can be used."""
 
 
 @dataclass(frozen=True)

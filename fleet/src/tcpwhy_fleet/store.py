@@ -21,8 +21,9 @@ import pyarrow.parquet as pq
 
 from . import manifest, workers
 from .catalog import Entry, Say, labels_of, name_hosts, of_texts, once, rows_of, shown_name
-from .manifest import UnfitError, plain
+from .manifest import plain
 from .schema import CATALOG, tables
+from .unfit import UnfitError
 
 FORMAT = 1
 MARK = "tcpwhy-fleet.json"

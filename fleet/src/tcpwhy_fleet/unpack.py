@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from tarfile import EOFHeaderError  # type: ignore[attr-defined]
 from typing import IO, Self
 
-from .manifest import UnfitError
+from .unfit import UnfitError
 
 MOST_FILES = 200_000
 MOST_BYTES = 8 << 30
