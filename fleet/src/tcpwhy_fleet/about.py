@@ -48,4 +48,4 @@ def unexplained(fleet: Fleet) -> list[str]:
     if not rows:
         return []
     names = joined([shown(row["path"]) for row in rows], MOST_NAMED)
-    return [f"not explained yet: {names}; `tcpwhy-fleet explain {fleet.store.source}` does it"]
+    return [f"not explained yet: {names}; `tcpwhy-fleet explain {shown(fleet.store.source)}` does it"]

@@ -21,8 +21,9 @@ from . import findings as merging
 from . import report as reporting
 from .about import of_what, unexplained
 from .fleet import Fleet, open_fleet
-from .output import FORMATS
+from .output import FORMATS, tell
 from .schema import CATALOG, tables
+from .target import Target
 from .text import plural, shown
 from .views import views
 
@@ -33,8 +34,8 @@ Refused = duckdb.Error
 
 
 def say(text: str) -> None:
-    """Tells of the work, beside the answer."""
-    print(text, file=sys.stderr, flush=True)
+    """Tells of the work, beside the answer; names that are in it act on no terminal."""
+    print(shown(text), file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -44,9 +45,9 @@ def opened(args: argparse.Namespace) -> Iterator[Fleet]:
         yield fleet
         left_out = fleet.left_out_lines()
         if left_out:
-            say(f"left out {plural(len(left_out), 'recording')}:")
+            say(f"left out {plural(len(left_out), 'file')}:")
             for line in left_out:
-                say(f"  {shown(line)}")
+                say(f"  {line}")
 
 
 def collect(args: argparse.Namespace) -> int:
@@ -86,8 +87,7 @@ def findings(args: argparse.Namespace) -> int:
             for finding in found:
                 print(json.dumps(finding.as_json()))
             return 0
-        print(about)
-        print("\n".join([*unexplained(fleet), "", *merging.lines(found)]))
+        tell([about, *unexplained(fleet), "", *merging.lines(found)])
     return 0
 
 
@@ -101,8 +101,7 @@ def ends(args: argparse.Namespace) -> int:
                 for row in getattr(found, kind):
                     print(json.dumps({"type": kind, **row}, default=float))
             return 0
-        print(about)
-        print("\n".join(both_ends.lines(found)))
+        tell([about, *both_ends.lines(found)])
     return 0
 
 
@@ -117,10 +116,10 @@ def blame(args: argparse.Namespace) -> int:
             for answer in answers:
                 print(json.dumps(answer.as_json()))
             return 0
-        print(about)
+        tell([about])
         for answer in answers:
-            print("\n".join(["", *blaming.lines(answer)]))
-        print()
+            tell(["", *blaming.lines(answer)])
+        tell([""])
     return 0
 
 
@@ -129,9 +128,11 @@ def sql(args: argparse.Namespace) -> int:
     query = args.query
     if query is None and not sys.stdin.isatty():
         query = sys.stdin.read()
+    target = Target(args.output) if args.output else None
+    output.look(args.format, target)
     with opened(args) as fleet:
         if query is not None:
-            output.write(fleet.sql(query), args.format, args.output)
+            output.write(fleet.sql(query), args.format, target)
             return 0
         _prompt(fleet, args.format)
     return 0
@@ -182,7 +183,10 @@ def views_(args: argparse.Namespace) -> int:
 
 def report(args: argparse.Namespace) -> int:
     """One HTML file."""
+    target = Target(args.output)
     with opened(args) as fleet:
-        args.output.write_text(reporting.page(fleet), encoding="utf-8")
+        page = reporting.page(fleet)
+        with target.opened() as out:
+            out.write(page.encode("utf-8", "replace"))
         say(f"wrote {args.output}")
     return 0

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from .catalog import Entry, Say
 from .store import Store
+from .text import shown
 
 TIMEOUT_S = 900
 
@@ -25,10 +26,10 @@ def explain(at: Path, tcpwhy: list[str], *, again: bool, say: Say, store: Path |
         try:
             done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            say(f"{entry.given.name}: not explained within {TIMEOUT_S} s")
+            say(f"{shown(entry.given.name)}: not explained within {TIMEOUT_S} s")
             return False
         if done.returncode:
-            say(f"{entry.given.name}: not explained: {done.stderr.strip()[-200:]}")
+            say(f"{shown(entry.given.name)}: not explained: {shown(done.stderr.strip()[-200:])}")
         return done.returncode == 0
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as threads:

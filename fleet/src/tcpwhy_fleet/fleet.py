@@ -13,6 +13,7 @@ from .catalog import Say
 from .engine import DuckDB, Engine, Value, engine_of
 from .schema import CATALOG, tables
 from .store import Store
+from .text import shown
 from .views import views
 
 
@@ -48,7 +49,7 @@ class Fleet:
 
     def left_out_lines(self) -> list[str]:
         """What was left out, and why."""
-        return [f"{path.name}: {because}" for path, because in sorted(self.store.left_out.items())]
+        return [f"{shown(path.name)}: {shown(why)}" for path, why in sorted(self.store.left_out.items())]
 
     def close(self) -> None:
         """Ends the engine."""

@@ -2,47 +2,84 @@
 
 from __future__ import annotations
 
-import csv
+import contextlib
+import io
 import json
 import sys
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import Any, TextIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from .target import Target
 from .text import number, shown
 
 FORMATS = ("table", "csv", "json", "parquet")
 WIDEST = 60
+# What a cell is quoted for, and what it begins with that spreadsheets take for a formula.
+QUOTED = '",\r\n'
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def write(rows: pa.Table, form: str, out: Path | None) -> None:
+def tell(lines: Iterable[str]) -> None:
+    """Prints lines for people; names that are in them act on no terminal."""
+    for line in lines:
+        print(shown(line))
+
+
+def look(form: str, target: Target | None) -> None:
+    """Refuses what cannot be written, before the work is done."""
+    if form == "parquet" and target is None:
+        raise ValueError("Parquet goes to a file: -o NAME")
+
+
+def write(rows: pa.Table, form: str, target: Target | None) -> None:
     """Writes rows to a file, or to standard output."""
-    if form == "parquet":
-        if out is None:
-            raise ValueError("Parquet goes to a file: -o NAME")
-        pq.write_table(rows, out)
+    look(form, target)
+    if target is None:
+        _text(rows, form, sys.stdout, acts=sys.stdout.isatty())
         return
-    if out is None:
-        _text(rows, form, sys.stdout)
-        return
-    with out.open("w", encoding="utf-8", newline="") as file:
-        _text(rows, form, file)
+    with target.opened() as out:
+        if form == "parquet":
+            pq.write_table(rows, out)
+            return
+        text = io.TextIOWrapper(out, encoding="utf-8", errors="replace", newline="")
+        try:
+            _text(rows, form, text, acts=out.isatty())
+            text.flush()
+        finally:
+            # Who opened it closes it.
+            with contextlib.suppress(ValueError, OSError):
+                text.detach()
 
 
-def _text(rows: pa.Table, form: str, out: TextIO) -> None:
+def _text(rows: pa.Table, form: str, out: TextIO, *, acts: bool) -> None:
     if form == "csv":
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(rows.column_names)
+        out.write(_csv(rows.column_names, acts=acts))
         for batch in rows.to_batches(10_000):
-            writer.writerows(zip(*(c.to_pylist() for c in batch.columns), strict=True))
+            for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                out.write(_csv(row, acts=acts))
     elif form == "json":
         for batch in rows.to_batches(10_000):
             for row in batch.to_pylist():
                 out.write(json.dumps(row, default=str) + "\n")
     else:
         table(rows, out)
+
+
+def _csv(row: Sequence[Any], *, acts: bool) -> str:
+    """A line whose cells nothing obeys: no spreadsheet takes a host's text for a formula, no terminal its escapes."""
+    cells = []
+    for value in row:
+        text = "" if value is None else shown(value) if acts else str(value)
+        # Numbers are as they are: no host writes a formula with one.
+        if isinstance(value, str) and text.startswith(FORMULA):
+            text = f"'{text}"
+        # Python's own csv leaves a carriage return bare, and what comes after it would begin a line.
+        cells.append('"' + text.replace('"', '""') + '"' if any(c in text for c in QUOTED) else text)
+    # A line of nothing would be none.
+    return ",".join(cells) + "\n" if cells != [""] else '""\n'
 
 
 def table(rows: pa.Table, out: TextIO) -> None:
