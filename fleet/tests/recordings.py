@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import ipaddress
 import json
+import tarfile
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +93,18 @@ class Made:
                 is_moment = known[name].is_moment and value is not None
                 row[name] = self.up_ns + round(value * S) if is_moment else value
         self.rows.setdefault(table, []).append(row)
+
+    def packed(self) -> bytes:
+        """The same as one file, as `record -o -` sends it."""
+        out = io.BytesIO()
+        with tempfile.TemporaryDirectory() as directory:
+            path = self.write(Path(directory))
+            with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+                tar.add(path, "recording.tcpwhy", recursive=False)
+                tar.add(path / "manifest.json", "recording.tcpwhy/manifest.json")
+                for segment in sorted(path.glob("*/*.parquet")):
+                    tar.add(segment, f"recording.tcpwhy/{segment.parent.name}/{segment.name}")
+        return out.getvalue()
 
     def write(self, directory: Path, name: str = "") -> Path:
         """Writes it."""

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
 import json
+import lzma
 import os
+import signal
+import subprocess
+import sys
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,15 +20,19 @@ import pyarrow.parquet as pq
 import pytest
 
 import tcpwhy_fleet
-from tcpwhy_fleet import Fleet
+from tcpwhy_fleet import Fleet, manifest, store, workers
 from tcpwhy_fleet.about import of_what
 from tcpwhy_fleet.cli import main
-from tcpwhy_fleet.manifest import parse, plain
+from tcpwhy_fleet.files import Dir
+from tcpwhy_fleet.manifest import Manifest, parse, plain
 from tcpwhy_fleet.text import shown
 from tcpwhy_fleet.unfit import UnfitError
 from tcpwhy_fleet.unpack import unpack
 
-from .recordings import MS, Made
+from . import fake_ssh, lab
+from .recordings import MS, Made, write_segment
+
+pytestmark = pytest.mark.usefixtures("in_time")
 
 
 def good(host: str = "web") -> Made:
@@ -128,9 +139,77 @@ def test_the_same_seconds_of_a_host_count_once(tmp_path: Path) -> None:
     again.manifest |= {"start_ns": again.up_ns + 1000 * MS, "command_line": ["tcpwhy", "record", "-o", "-"]}
     again.write(tmp_path, "other")
     fleet, left_out = opened(tmp_path)
-    assert left_out == {"one.tcpwhy": "a copy of copy.tcpwhy", "other.tcpwhy": "the same seconds of web as copy.tcpwhy"}
-    assert fleet.rows("SELECT COUNT(*) AS n FROM ends")[0]["n"] == 1
+    assert left_out == {"one.tcpwhy": "a copy of copy.tcpwhy"}
+    # Which of the two is right nobody here can tell: none takes the place of the other, and no host has them twice.
+    (said,) = fleet.store.conflicts
+    assert "copy.tcpwhy and other.tcpwhy claim the same seconds of web, and differ: all are asked" in said
+    hosts = fleet.rows("SELECT host, COUNT(*) AS n FROM ends GROUP BY host ORDER BY host")
+    assert [(row["host"].rpartition(".")[0], row["n"]) for row in hosts] == [("web", 1), ("web", 1)]
+    assert all(row["host"] in said for row in hosts)
     fleet.close()
+
+
+def test_one_that_claims_more_displaces_nothing(tmp_path: Path) -> None:
+    good().write(tmp_path, "good")
+    # All that it says of itself is the other's, and it is a second longer, whole, and first by name.
+    longer = good()
+    longer.manifest["end_ns"] += 1000 * MS
+    longer.row("event", 2.0, kind="state", state="SYN_SENT", local_port=9, remote_port=81, sock=6)
+    longer.write(tmp_path, "bad")
+    # The same to the byte but for one segment.
+    same = good()
+    same.row("event", 1.0, kind="state", state="SYN_SENT", local_port=9, remote_port=81, sock=7)
+    same.write(tmp_path, "another")
+    fleet, left_out = opened(tmp_path)
+    assert not left_out
+    assert len(fleet.store.conflicts) == 1
+    assert {row["sock"] for row in fleet.rows("SELECT sock FROM event")} == {5, 6, 7}
+    assert fleet.rows("SELECT COUNT(DISTINCT host) AS n FROM hosts") == [{"n": 3}]
+    fleet.close()
+    # What was found of copies is kept, and does not hold for what changed since.
+    segment = tmp_path / "another.tcpwhy" / "event" / "000001.parquet"
+    segment.write_bytes((tmp_path / "good.tcpwhy" / "event" / "000001.parquet").read_bytes())
+    fleet, left_out = opened(tmp_path)
+    assert left_out == {"good.tcpwhy": "a copy of another.tcpwhy"}
+    fleet.close()
+
+
+def test_a_recording_as_one_file_is_a_copy_of_the_directory(tmp_path: Path) -> None:
+    (good().write(tmp_path) / "answer").mkdir()
+    write_segment(tmp_path / "web.tcpwhy" / "answer" / "000001.parquet", "answer", [])
+    whole = good().packed()
+    (tmp_path / "web.tcpw").write_bytes(whole)
+    (tmp_path / "webb.tcpw").write_bytes(whole.rstrip(b"\0")[:-1])
+    fleet, left_out = opened(tmp_path)
+    assert left_out == {"web.tcpwhy": "a copy of web.tcpw", "webb.tcpw": "a copy of web.tcpw"}
+    fleet.close()
+
+
+def test_labels_of_the_file_of_hosts_win_where_collect_was_there(tmp_path: Path) -> None:
+    for name in ("collected", "other"):
+        made = Made(name)
+        made.manifest["labels"] = ["rack=claimed", "zone=z1"]
+        made.write(tmp_path)
+    labels = {f"{name}.tcpwhy": {"rack": "known"} for name in ("collected", "other")}
+    (tmp_path / "labels.json").write_text(json.dumps(labels))
+    (tmp_path / "collected.json").write_text(json.dumps({"collected.tcpwhy": "web1.example"}))
+    with tcpwhy_fleet.open(tmp_path) as fleet:
+        rows = fleet.rows("SELECT host, rack, zone FROM hosts ORDER BY host")
+    assert [tuple(row.values()) for row in rows] == [("other", "claimed", "z1"), ("web1.example", "known", "z1")]
+
+
+def test_an_address_keeps_its_name(tmp_path: Path) -> None:
+    Made("web", boot_id="aaaa1111").write(tmp_path, "collected")
+    (tmp_path / "collected.json").write_text(json.dumps({"collected.tcpwhy": "web"}))
+    # Others that claim to be it, in another boot and in the same.
+    Made("web", boot_id="bbbb2222").write(tmp_path, "claims")
+    Made("web", boot_id="aaaa1111", seconds=9).write(tmp_path, "claims-too")
+    with tcpwhy_fleet.open(tmp_path) as fleet:
+        rows = {row["path"]: row["host"] for row in fleet.rows("SELECT path, host FROM recordings")}
+        assert len(fleet.store.conflicts) == 2
+    assert rows["collected.tcpwhy"] == "web"
+    assert rows["claims.tcpwhy"] == "web.bbbb2222"
+    assert len(set(rows.values())) == 3
 
 
 def test_what_changes_or_goes_is_asked_as_it_is(tmp_path: Path) -> None:
@@ -162,6 +241,19 @@ def test_names_from_hosts_go_nowhere(tmp_path: Path) -> None:
     assert len(fleet.rows("SELECT * FROM ends")) == 5
     assert all(set(row["host"]) <= set(plain(row["host"])) for row in fleet.rows("SELECT host FROM hosts"))
     assert {path.name for path in tmp_path.iterdir()} == {".tcpwhy-fleet", *(f"r{n}.tcpwhy" for n in range(5))}
+    fleet.close()
+
+
+def test_names_of_files_that_are_no_text(tmp_path: Path) -> None:
+    good().write(tmp_path)
+    for name in (b"a\xff.tcpwhy", b"b\xff.tcpw", b"c\xff.tcpwhy"):
+        Path(os.fsdecode(bytes(tmp_path) + b"/" + name)).write_text("no recording")
+    good("odd").write(tmp_path).rename(tmp_path / os.fsdecode(b"d\xff.tcpwhy"))
+    fleet, left_out = opened(tmp_path)
+    assert len(left_out) == 3
+    rows = fleet.rows("SELECT path FROM recordings ORDER BY path")
+    assert rows == [{"path": "d?.tcpwhy"}, {"path": "web.tcpwhy"}]
+    assert len(fleet.rows("SELECT * FROM left_out")) == 3
     fleet.close()
 
 
@@ -256,3 +348,181 @@ def test_a_manifest_that_lies(change: dict[str, object]) -> None:
 def test_a_terminal_is_not_told_what_to_do() -> None:
     assert shown("a\x1b[31m\u202eb\nc") == "a\\u001b[31m\\u202eb\\u000ac"
     assert shown("Zürich → 東京") == "Zürich → 東京"
+
+
+@pytest.mark.parametrize("name", ["__HIVE_DEFAULT_PARTITION__", "none", "None", "null", "NULL", "_x", ".", "..", "___"])
+def test_a_name_that_means_nothing_to_an_engine_is_a_name(name: str, tmp_path: Path) -> None:
+    good(name).write(tmp_path, "odd")
+    good("web").write(tmp_path)
+    fleet, left_out = opened(tmp_path)
+    assert not left_out
+    # It joins with itself, and no engine takes its file for one that is hidden.
+    rows = fleet.rows("SELECT r.host, e.host AS of_event FROM recordings AS r JOIN event AS e ON e.host = r.host")
+    assert len(rows) == 2
+    assert all(row["host"] and row["of_event"] == row["host"] for row in rows)
+    assert fleet.rows("SELECT COUNT(*) AS n FROM event") == [{"n": 2}]
+    names = [path.name for path in fleet.store.at.glob("event/day=2026*/*/*.parquet")]
+    assert len(names) == 2
+    assert not [name for name in names if name[0] in "._"]
+    fleet.close()
+
+
+def extended(count: int, kind: bytes = tarfile.XHDTYPE) -> bytes:
+    """A tar that begins with so many headers, each of which extends the next."""
+    member = tarfile.TarInfo("x")
+    member.type, member.size = kind, 512
+    return (member.tobuf(tarfile.GNU_FORMAT) + b"\0" * 512) * count
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK])
+def test_one_that_makes_its_reader_recurse_costs_itself(kind: bytes, tmp_path: Path) -> None:
+    good().write(tmp_path)
+    (tmp_path / "bad.tcpw").write_bytes(gzip.compress(extended(1500, kind)))
+    fleet, left_out = opened(tmp_path)
+    assert left_out == {"bad.tcpw": "more headers than it may have"}
+    assert fleet.rows("SELECT COUNT(*) AS n FROM ends") == [{"n": 1}]
+    fleet.close()
+
+
+def test_what_python_writes_of_long_names_is_read(tmp_path: Path) -> None:
+    members = [file("r.tcpwhy/manifest.json"), file(f"r.tcpwhy/{'n' * 300}")]
+    for member, _ in members:
+        member.pax_headers = {"mtime": "1.5", "comment": "é" * 200}
+    assert unpack(packed(members), tmp_path) is True
+
+
+def test_a_bug_costs_the_file_that_brought_it_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a worker, or we, fall over."""
+    for name in ("web", "odd", "other"):
+        good(name).write(tmp_path)
+
+    def answer(self: workers.Worker, job: workers.Job, timeout: float) -> workers.Answer:
+        if "odd" in job["recording"]:
+            job = {key: value for key, value in job.items() if key != "day"}
+        return asked(self, job, timeout)
+
+    def read(directory: Dir) -> Manifest:
+        if "other" in directory.path.name:
+            raise RecursionError("maximum recursion depth exceeded")
+        return really_read(directory)
+
+    asked, really_read = workers.Worker.ask, manifest.read
+    monkeypatch.setattr(workers.Worker, "ask", answer)
+    monkeypatch.setattr(manifest, "read", read)
+    fleet, left_out = opened(tmp_path)
+    assert set(left_out) == {"odd.tcpwhy", "other.tcpwhy"}
+    assert left_out["other.tcpwhy"].startswith(
+        "a bug of tcpwhy-fleet, please report it: RecursionError: maximum recursion depth exceeded (test_bad_input.py:"
+    )
+    assert left_out["odd.tcpwhy"].startswith("a bug of tcpwhy-fleet, please report it: KeyError: 'day'")
+    assert fleet.rows("SELECT host FROM event") == [{"host": "web"}]
+    fleet.close()
+
+
+def test_every_member_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The header alone claims it.
+    large = tarfile.TarInfo("recording.tcpwhy/core.dump")
+    large.size = 20 << 30
+    (tmp_path / "claims.tcpw").write_bytes(packed([MANIFEST]).getvalue()[:1024] + large.tobuf())
+    # As much as fits the disk, and no recording has.
+    other = tarfile.TarInfo("recording.tcpwhy/core.dump")
+    other.size = 300 << 20
+    (tmp_path / "other.tcpw").write_bytes(packed([MANIFEST]).getvalue()[:1024] + other.tobuf())
+    good().write(tmp_path)
+    fleet, left_out = opened(tmp_path)
+    assert "larger than the" in left_out["claims.tcpw"]
+    assert left_out["other.tcpw"] == "more than 256 MB that are no recording's"
+    fleet.close()
+    # Directories, and what is passed over.
+    monkeypatch.setattr("tcpwhy_fleet.unpack.MOST_FILES", 100)
+    for name in ("d{}/", "r.tcpwhy/{}.txt"):
+        with pytest.raises(UnfitError, match="more than 100 files"):
+            unpack(packed([file(name.format(n), b"") for n in range(101)]), tmp_path / "web.tcpwhy")
+
+
+@pytest.mark.parametrize(("by", "compress"), [("xz", lzma.compress), ("bzip2", bz2.compress)])
+def test_what_tcpwhy_does_not_read_is_not_read(by: str, compress: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    (tmp_path / "web.tcpw").write_bytes(compress(good().packed()))
+    _, left_out = opened(tmp_path)
+    assert left_out == {"web.tcpw": f"it is compressed by {by}; {by} -d makes one of it that is read"}
+
+
+def test_what_was_unfit_is_not_tried_again_until_it_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def answer(self: workers.Worker, job: workers.Job, timeout: float) -> workers.Answer:
+        asked.append(Path(job.get("from") or job["recording"]).name)
+        return really(self, job, timeout)
+
+    really = workers.Worker.ask
+    monkeypatch.setattr(workers.Worker, "ask", answer)
+    (tmp_path / "bad.tcpw").write_text("no recording")
+    cut = good("cut").write(tmp_path) / "event" / "000001.parquet"
+    cut.write_bytes(cut.read_bytes()[:-40])
+    good().write(tmp_path)
+    _, first = opened(tmp_path)
+    assert sorted(asked) == ["bad.tcpw", "cut.tcpwhy", "web.tcpwhy"]
+    asked.clear()
+    fleet, left_out = opened(tmp_path)
+    assert left_out == first
+    assert asked == []
+    # What it has beside is asked by other questions, as before.
+    fleet.close()
+    with tcpwhy_fleet.open(tmp_path) as fleet:
+        assert fleet.rows("SELECT COUNT(*) AS n FROM hosts") == [{"n": 2}]
+    os.utime(tmp_path / "bad.tcpw", ns=(1, 1))
+    os.utime(cut, ns=(1, 1))
+    asked.clear()
+    assert opened(tmp_path)[1] == first
+    assert sorted(asked) == ["bad.tcpw", "cut.tcpwhy"]
+    # A later version may know better.
+    monkeypatch.setattr(store, "VERSION", "99")
+    asked.clear()
+    assert opened(tmp_path)[1] == first
+    assert sorted(asked) == ["bad.tcpw", "cut.tcpwhy"]
+
+
+def test_what_had_no_room_is_tried_again_when_there_is_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    noted = {"unfit": "larger than the 1 MB that there is room for", "room": 1 << 20}
+    answers: list[workers.Answer] = [noted]
+
+    def answer(self: workers.Worker, job: workers.Job, timeout: float) -> workers.Answer:
+        return answers.pop() if answers else really(self, job, timeout)
+
+    really = workers.Worker.ask
+    monkeypatch.setattr(workers.Worker, "ask", answer)
+    (tmp_path / "web.tcpw").write_bytes(good().packed())
+    monkeypatch.setattr(store, "room_at", lambda _: 1 << 20)
+    assert opened(tmp_path)[1] == {"web.tcpw": noted["unfit"]}
+    assert opened(tmp_path)[1] == {"web.tcpw": noted["unfit"]}
+    monkeypatch.setattr(store, "room_at", lambda _: 4 << 20)
+    assert opened(tmp_path)[1] == {}
+
+
+def test_a_worker_that_is_late_or_killed(tmp_path: Path) -> None:
+    """Only what may be its file's fault is remembered."""
+    good().write(tmp_path)
+    job = {"do": "unpack", "from": str(tmp_path / "web.tcpwhy"), "to": str(tmp_path)}
+    late = workers.Worker()
+    os.kill(late.process.pid, signal.SIGSTOP)
+    answer = late.ask(job, 0.1)
+    assert "not read within 0.1 s" in answer["unfit"]
+    assert not answer.get("for_now")
+    assert not late.is_alive
+    for number, for_now in ((signal.SIGKILL, True), (signal.SIGSEGV, None)):
+        ended = workers.Worker()
+        os.kill(ended.process.pid, number)
+        assert ended.ask(job, 10).get("for_now") is for_now
+
+
+def test_a_worker_dies_with_who_started_it() -> None:
+    code = "import os, sys; from tcpwhy_fleet.workers import Worker; w = Worker(); w.process.stdin.write('{}\\n');"
+    code += "w.process.stdin.flush(); w.process.stdout.readline(); print(w.process.pid, flush=True); sys.stdin.read()"
+    parent = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert parent.stdout
+    pid = int(parent.stdout.readline())
+    # At work, and deaf to the end of its standard input.
+    os.kill(pid, signal.SIGSTOP)
+    parent.kill()
+    parent.wait()
+    lab.wait(lambda: not fake_ssh.runs(pid), 10)

@@ -1,19 +1,20 @@
-"""Which recordings a directory has: each once, hosts of one name told apart, and what is known without their tables."""
+"""Which recordings a directory has, and what is known of them without their tables."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from .manifest import Manifest, plain
+from .files import Dir
+from .manifest import Manifest, storable
 from .unfit import UnfitError
 
-# Two recordings of a host that share so much of the shorter one are one collection made twice.
-SAME = 0.5
+LABELS, COLLECTED = "labels.json", "collected.json"
+MOST_LABELS = 16 << 20
+Said = dict[str, dict[str, str]]
 Say = Callable[[str], None]
 
 
@@ -23,54 +24,24 @@ class Entry:
 
     path: Path
     manifest: Manifest
-    host: str
-    whole: bool = True
-    labels: dict[str, str] = field(default_factory=dict)
     # What it is given by: the file that the user has, which may be packed.
-    given: Path = Path()
-
-    @property
-    def rec(self) -> str:
-        return self.manifest.rec
+    given: Path
+    whole: bool = True
+    # The address that `collect` had it from, if it did.
+    origin: str | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    # What the fleet calls its host, and the recording itself.
+    host: str = ""
+    rec: str = ""
 
     @property
     def explained(self) -> bool:
         """Whether explain has written what it found."""
-        return any((self.path / "answer").glob("*.parquet"))
-
-
-def once(fit: list[Entry], left_out: dict[Path, str]) -> list[Entry]:
-    """Without what is there twice: copies, and the same seconds of a host collected twice."""
-    kept: list[Entry] = []
-    # Of two, the one that is whole and the longer one stays.
-    fit.sort(key=lambda e: (not e.manifest.complete, e.manifest.start_ns - e.manifest.end_ns, str(e.given)))
-    by_boot: dict[tuple[str, str, str], list[Entry]] = {}
-    for entry in fit:
-        of = entry.manifest
-        same = by_boot.setdefault((of.host, of.boot_id, of.producer), [])
-        twin = next((e for e in same if e.rec == entry.rec), None)
-        again = next((e for e in same if _share(e.manifest, of) > SAME), None)
-        if twin:
-            left_out[entry.given] = f"a copy of {twin.given.name}"
-        elif again and of.producer == "live":
-            left_out[entry.given] = f"the same seconds of {of.host} as {again.given.name}"
-        else:
-            same.append(entry)
-            kept.append(entry)
-    return kept
-
-
-def name_hosts(entries: list[Entry], say: Say) -> None:
-    """Hosts of one name that were up at the same time are told apart by their boot ids."""
-    by_name: dict[str, dict[str, list[Entry]]] = {}
-    for entry in entries:
-        by_name.setdefault(entry.host, {}).setdefault(entry.manifest.boot_id, []).append(entry)
-    for name, boots in by_name.items():
-        if _at_once(boots):
-            say(f"{len(boots)} hosts are called {name}: they are told apart by their boot ids")
-            for boot_id, of_boot in boots.items():
-                for entry in of_boot:
-                    entry.host = f"{name}.{plain(boot_id)[:8]}"
+        try:
+            with Dir.within(self.path) as recording, recording.sub("answer") as answers:
+                return any(name.endswith(".parquet") for name in answers.names())
+        except (OSError, UnfitError):
+            return False
 
 
 def rows_of(entry: Entry, rows: dict[str, list[dict[str, Any]]]) -> None:
@@ -93,7 +64,7 @@ def rows_of(entry: Entry, rows: dict[str, list[dict[str, Any]]]) -> None:
             "complete": of.complete and entry.whole,
             "explained": entry.explained,
             "lost_records": min(sum(max(s.lost, 0) for s in of.sources), 2**63 - 1),
-            "path": shown_name(entry.given),
+            "path": storable(entry.given.name),
         }
     )
     rows["label"] += [{"rec": rec, "key": k, "value": v} for k, v in sorted(entry.labels.items())]
@@ -103,33 +74,34 @@ def rows_of(entry: Entry, rows: dict[str, list[dict[str, Any]]]) -> None:
     ]
 
 
-def shown_name(path: Path) -> str:
-    return path.name.encode("utf-8", "replace").decode()
-
-
-def _share(one: Manifest, other: Manifest) -> float:
-    both = min(one.end_ns, other.end_ns) - max(one.start_ns, other.start_ns)
-    least = min(one.end_ns - one.start_ns, other.end_ns - other.start_ns)
-    return both / least if least > 0 else float(both >= 0)
-
-
-def _at_once(boots: dict[str, list[Entry]]) -> bool:
-    """Whether recordings of different boots overlap: then they are of different hosts."""
-    spans = sorted((e.manifest.started_at_ns, e.manifest.ended_at_ns, b) for b, of in boots.items() for e in of)
-    return any(a[1] > b[0] and a[2] != b[2] for a, b in pairwise(spans))
-
-
-def labels_of(path: Path) -> dict[str, dict[str, str]]:
-    """What `collect` knows of the recordings from the file of hosts."""
+def said_in(at: Dir, name: str) -> dict[str, Any]:
+    """What is in a file beside the recordings; nothing where there is none."""
     try:
-        said = json.loads(path.read_text())
+        said = json.loads(at.read(name, MOST_LABELS))
     except FileNotFoundError:
         return {}
-    except (ValueError, OSError) as e:
-        raise UnfitError(f"{path}: {e}") from None
+    except (ValueError, RecursionError):
+        raise UnfitError("it is damaged") from None
+    except OSError as e:
+        raise UnfitError(f"it cannot be read: {e.strerror}") from None
     if not isinstance(said, dict):
-        raise UnfitError(f"{path}: not labels by recording")
-    return {str(k): {str(a): str(b) for a, b in v.items()} for k, v in said.items() if isinstance(v, dict)}
+        raise UnfitError("it says nothing by recording")
+    return dict(said)
+
+
+def labels_in(at: Dir) -> Said:
+    """What `collect` knows of the recordings from the file of hosts."""
+    found: Said = {}
+    for name, labels in said_in(at, LABELS).items():
+        if isinstance(labels, dict):
+            kept = {k: v for k, v in labels.items() if isinstance(v, str | int | float)}
+            found[name] = {storable(k): storable(str(v)) for k, v in kept.items()}
+    return found
+
+
+def origins_in(at: Dir) -> dict[str, str]:
+    """The addresses that `collect` had the recordings from."""
+    return {k: storable(v) for k, v in said_in(at, COLLECTED).items() if isinstance(v, str) and v}
 
 
 def of_texts(labels: Iterable[str]) -> dict[str, str]:

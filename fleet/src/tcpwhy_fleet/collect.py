@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from . import hosts as host_file
-from .catalog import Say
+from .catalog import LABELS, Say
 from .hosts import Host
 from .manifest import plain
-from .store import LABELS, Store
+from .store import Store
 from .text import joined, milliseconds, plural, shown
 from .unfit import UnfitError
 

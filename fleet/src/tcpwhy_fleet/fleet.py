@@ -52,8 +52,9 @@ class Fleet:
         return [f"{shown(path.name)}: {shown(why)}" for path, why in sorted(self.store.left_out.items())]
 
     def close(self) -> None:
-        """Ends the engine."""
+        """Ends the engine, and lets go of the store."""
         self.engine.close()
+        self.store.close()
 
     def __enter__(self) -> Fleet:
         return self
@@ -72,4 +73,8 @@ def open_fleet(
 ) -> Fleet:
     """Opens a directory of recordings."""
     opened = Store(Path(path), Path(store) if store else None, say)
-    return Fleet(opened, engine_of(engine, opened, memory))
+    try:
+        return Fleet(opened, engine_of(engine, opened, memory))
+    except BaseException:
+        opened.close()
+        raise

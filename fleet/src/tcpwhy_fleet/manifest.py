@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import stat
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
+from .files import Dir
 from .unfit import UnfitError
 
+NAME = "manifest.json"
 FORMAT = 1
 MOST_BYTES = 8 << 20
 MOST_ENTRIES = 1 << 16
 MOST_TEXT = 1 << 10
+MOST_LABELS = 1 << 10
+# What means "no value" to an engine that reads partitions, or to us.
+NO_NAMES = frozenset({"none", "null"})
 # Wall times that a host may have: from 2000 to 2100, ns.
 EARLIEST, LATEST = 946_684_800 * 10**9, 4_102_444_800 * 10**9
 
@@ -68,36 +70,29 @@ class Manifest:
         """The day of its start, UTC."""
         return datetime.fromtimestamp(self.started_at_ns // 10**9, UTC).strftime("%Y-%m-%d")
 
-    @property
-    def rec(self) -> str:
-        """Its id: the same for every copy of it."""
-        said = f"{self.host}\0{self.boot_id}\0{self.start_ns}\0{self.about}"
-        return f"{plain(self.host)}-{hashlib.sha256(said.encode()).hexdigest()[:12]}"
+    def rec(self, origin: str | None = None) -> str:
+        """Its id: the same for every copy of it; two that say the same and come from two addresses are two."""
+        said = f"{self.host}\0{self.boot_id}\0{self.start_ns}\0{self.about}" + (f"\0{origin}" if origin else "")
+        return f"{plain(origin or self.host)}-{hashlib.sha256(said.encode()).hexdigest()[:12]}"
 
 
 def plain(name: str) -> str:
     """A host's name as a part of paths: nothing that a file system or an engine reads something into."""
-    kept = re.sub(r"[^A-Za-z0-9._-]", "_", name)[:63].strip(".")
-    return kept or "unnamed"
+    kept = re.sub(r"[^A-Za-z0-9._-]", "_", name)[:63].strip(".") or "unnamed"
+    # Engines take some values of a partition for none, and files that begin so for none of theirs.
+    if kept.startswith("_") or kept.lower() in NO_NAMES:
+        return f"host-{kept}"[:63].rstrip(".")
+    return kept
 
 
-def read(directory: Path) -> Manifest:
+def read(directory: Dir) -> Manifest:
     """The manifest of the recording in a directory."""
-    path = directory / "manifest.json"
     try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        return parse(directory.read(NAME, MOST_BYTES))
     except FileNotFoundError:
         raise UnfitError("it has no manifest.json") from None
     except OSError as e:
         raise UnfitError(f"manifest.json: {e.strerror}") from None
-    with os.fdopen(handle, "rb") as file:
-        kind = os.fstat(file.fileno())
-        if not stat.S_ISREG(kind.st_mode):
-            raise UnfitError("manifest.json is no regular file")
-        if kind.st_size > MOST_BYTES:
-            raise UnfitError("manifest.json is larger than a manifest can be")
-        text = file.read(MOST_BYTES)
-    return parse(text)
 
 
 def parse(text: bytes) -> Manifest:
@@ -112,7 +107,7 @@ def parse(text: bytes) -> Manifest:
         raise UnfitError(f"format {said['format']} is newer than {FORMAT}: needs a newer tcpwhy-fleet")
     try:
         manifest = _of(said)
-    except (KeyError, TypeError, ValueError, AttributeError) as e:
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as e:
         raise UnfitError(f"manifest.json is damaged: {str(e)[:100]}") from None
     if not 0 <= manifest.start_ns <= manifest.end_ns < 2**63:
         raise UnfitError("manifest.json is damaged: it ends before it starts")
@@ -142,7 +137,7 @@ def _of(said: dict[str, Any]) -> Manifest:
         start_ns=_whole(said["start_ns"]),
         end_ns=_whole(said["end_ns"]),
         clock_offset_ns=_whole(said["clock_offset_ns"]),
-        labels=tuple(_text(label) for label in said.get("labels", [])[:MOST_ENTRIES]),
+        labels=tuple(_text(label) for label in said.get("labels", [])[:MOST_LABELS]),
         namespaces=tuple((_whole(n["inode"]), _text(n["name"])) for n in namespaces),
         sources=tuple(_source(s) for s in sources),
         about=about,
@@ -163,8 +158,12 @@ def _source(said: dict[str, Any]) -> Source:
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError("a text is none")
-    # A lone surrogate is no text that Parquet holds.
-    return value[:MOST_TEXT].encode("utf-8", "replace").decode()
+    return storable(value)
+
+
+def storable(text: str) -> str:
+    """A text as Parquet holds it: not too long, and without lone surrogates."""
+    return text[:MOST_TEXT].encode("utf-8", "replace").decode()
 
 
 def _whole(value: object) -> int:

@@ -42,7 +42,7 @@ def page(fleet: Fleet) -> str:
         "FINDINGS": _text([*unexplained(fleet), *findings.lines(findings.merged(fleet))]),
         "BLAME": _text([line for q in blame.QUESTIONS for a in blame.ask(fleet, q) for line in [*blame.lines(a), ""]]),
         "ENDS": _text(ends.lines(ends.read(fleet))),
-        "LEFT_OUT": _text([shown(line) for line in left_out] or ["nothing"]),
+        "LEFT_OUT": _text([*map(shown, fleet.store.conflicts), *left_out] or ["nothing"]),
         "DATA": data,
     }
     for name, part in parts.items():

@@ -1,7 +1,7 @@
 -- One row per recording that is used; what is left out, and why, is in the table left_out.
 --
 -- rec | text | Id of the recording, in every table.
--- host | text | Host, as every table names it: two of one name are told apart by their boot ids.
+-- host | text | Host, as every table names it: the address that `collect` had it from, else its name; hosts of one name are told apart.
 -- name | text | Host name as the recording has it.
 -- kernel | text | Kernel release.
 -- machine | text | Machine (`uname -m`).
