@@ -78,12 +78,6 @@ def test_no_host_at_all_is_an_error(reachable: Reachable, tmp_path: Path) -> Non
     assert main(arguments) == 1
 
 
-def test_a_second_collection_goes_beside_the_first(tmp_path: Path) -> None:
-    (tmp_path / "web.tcpw").touch()
-    reached = [collect.Reached(hosts.Host(name), 0.0, 0.0) for name in ("web", "db")]
-    assert collect.names(tmp_path, reached) == {"web": Path("web-2.tcpw"), "db": Path("db.tcpw")}
-
-
 def test_recordings_are_held_against_each_other_by_one_clock(tmp_path: Path) -> None:
     paths = [Made("web").write(tmp_path), Made("db", clock_s=180).write(tmp_path)]
     measured = dict(zip(paths, (0.0, 180.0), strict=True))

@@ -14,6 +14,7 @@ import pytest
 
 import tcpwhy_fleet
 from tcpwhy_fleet import owned
+from tcpwhy_fleet.cli import main
 from tcpwhy_fleet.files import Dir
 from tcpwhy_fleet.unfit import UnfitError
 
@@ -309,3 +310,15 @@ def test_no_part_of_a_recording_is_waited_for(make: Callable[[Path], None], at: 
     # An empty directory in the place of a table is a table without rows.
     assert n == 3
     assert left_out >= {"odd-manifest.json.tcpwhy", "odd-event-000001.parquet.tcpwhy", "packed.tcpw"}
+
+
+def test_hosts_may_come_from_a_pipe_and_not_without_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = ["-o", str(tmp_path / "out")]
+    assert main(["collect", "--hosts", "/dev/zero", *out]) == 1
+    assert "larger than the" in capsys.readouterr().err
+    read, write_end = os.pipe()
+    os.write(write_end, b"web1 rack\n")
+    os.close(write_end)
+    assert main(["collect", "--hosts", f"/dev/fd/{read}", *out]) == 1
+    assert "'rack' is no label" in capsys.readouterr().err
+    os.close(read)

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import re
+import resource
 import shlex
-import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, TypeVar
 
+from . import ending
 from . import hosts as host_file
-from .catalog import LABELS, Say
+from .catalog import Say
+from .files import CHUNK, Dir, Room, free_bytes, make_dir
 from .hosts import Host
-from .manifest import plain
+from .manifest import EARLIEST, LATEST
+from .parts import Parts, sweep
 from .store import Store
 from .text import joined, milliseconds, plural, shown
-from .unfit import UnfitError
+from .unfit import UnfitError, as_bug
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -36,13 +38,14 @@ SESSIONS_A_SECOND = 40
 # Beyond the recording: its end, and what is left of the stream.
 GRACE_S = 60.0
 REACH_S = 20.0
-CHUNK = 1 << 20
 LONGEST_LINE = 4096
 # Clocks that differ by less are kept by NTP well enough for logs to be read beside each other.
 CLOCK_OFF_S = 0.1
 # Hosts that a line names.
 MOST_NAMED = 10
 MOST_BYTES = 8 << 30
+# What has to be free for each host, and at all, before anybody is asked to record.
+LEAST_FREE, LEAST_FREE_HOST = 16 << 20, 1 << 20
 SSH_OPTIONS = ["-o", "BatchMode=yes", "-o", "ConnectTimeout=10"]
 
 
@@ -99,7 +102,17 @@ class Reached:
 
 def collect(plan: Plan, say: Say) -> int:
     """Records on all hosts; one that fails is said, and the rest goes on. Gives how many recordings there are."""
-    plan.output.mkdir(parents=True, exist_ok=True)
+    _raise_files()
+    with Dir.given(make_dir(plan.output)) as out:
+        sweep(out)
+        needed = LEAST_FREE + LEAST_FREE_HOST * len(plan.hosts)
+        if (free := free_bytes(out.handle)) < needed:
+            least = f"{needed >> 20} MB at least for {plural(len(plan.hosts), 'host')}"
+            raise UnfitError(f"{plan.output}: {free >> 20} MB are free, and it takes {least}; name another -o")
+        return _collect(plan, out, say)
+
+
+def _collect(plan: Plan, out: Dir, say: Say) -> int:
     reached = _each(plan.most, plan.hosts, lambda host: _reach(plan, host), say)
     if not reached:
         say("no host was reached")
@@ -108,30 +121,44 @@ def collect(plan: Plan, say: Say) -> int:
     say(f"{plural(len(reached), 'host')} reached; all record from {start:%H:%M:%S} for {plan.length_s:g} s")
     for line in clocks(reached):
         say(line)
-    named = names(plan.output, reached)
-    # All at once, however many: who came later would record other seconds.
-    done = _each(len(reached), reached, lambda of: _record(plan, of, named[of.host.address], start, say), say)
-    _keep_labels(plan.output, {named[of.host.address].name: of.host.labels for of in reached})
-    ahead_s = {plan.output / named[of.host.address]: of.ahead_s for of in reached}
-    for line in overlap(plan.output, {path: ahead_s[path] for path in done}):
-        say(line)
+    room = Room(out.handle, MOST_BYTES * len(reached))
+    with Parts(out, [of.host for of in reached]) as parts:
+        # All at once, however many: who came later would record other seconds.
+        done = _each(len(reached), reached, lambda of: _record(plan, of, parts, start, room, say), say)
+    ahead_s = {plan.output / parts.names[of.host.address]: of.ahead_s for of in reached}
+    paths = {plan.output / parts.names[address] for address in done}
     say(f"{plural(len(done), 'recording')} of {plural(len(plan.hosts), 'host')} in {plan.output}")
-    recorded = {of.host.address for of in reached if plan.output / named[of.host.address] in done}
-    if failed := [host.address for host in plan.hosts if host.address not in recorded]:
+    if failed := [host.address for host in plan.hosts if host.address not in done]:
         say(f"not recorded: {joined([shown(address) for address in failed], MOST_NAMED)}")
+    for line in overlap(plan.output, {path: ahead_s[path] for path in paths}, say) if paths else []:
+        say(line)
     return len(done)
+
+
+def _raise_files() -> None:
+    """Three files are open for each host, and as many hosts at once as there are."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, hard), hard))
 
 
 def _each(most: int, items: list[T], work: Callable[[T], R], say: Say) -> list[R]:
     """Does it for so many at once; who fails is said."""
     results = []
     with ThreadPoolExecutor(min(most, len(items))) as threads:
-        futures = {threads.submit(work, item): item for item in items}
-        for future in as_completed(futures):
-            try:
-                results.append(future.result())
-            except (UnfitError, OSError) as e:
-                say(f"FAILED {shown(e)}")
+        futures = [threads.submit(work, item) for item in items]
+        try:
+            for future in as_completed(futures):
+                try:
+                    results.append(future.result())
+                except (UnfitError, OSError) as e:
+                    say(f"FAILED {shown(e)}")
+                except Exception as e:
+                    say(f"FAILED {as_bug(e)}")
+        except BaseException:
+            # What runs is ended by who ends us; what waits does not begin.
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise
     return results
 
 
@@ -143,35 +170,71 @@ def _reach(plan: Plan, host: Host) -> Reached:
     """Whether the host answers, and what its clock says, asked once ssh is there: its handshake is not in it."""
     command = _ssh(plan, host, f"echo && read go && date +%s.%N && {shlex.join(plan.tcpwhy)} --version >&2")
     pipe = subprocess.PIPE
-    # Unbuffered: what a host that has gone did not take is not written once more at the end.
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0) as ssh:
-        assert ssh.stdin and ssh.stdout and ssh.stderr  # noqa: S101
-        timer = threading.Timer(REACH_S, ssh.kill)
-        said: list[bytes] = []
-        listener = threading.Thread(target=_last_words, args=(ssh.stderr, said))
-        timer.start()
-        listener.start()
-        try:
-            ssh.stdout.readline(LONGEST_LINE)
-            before = time.time()
-            with contextlib.suppress(BrokenPipeError):
-                ssh.stdin.write(b"\n")
-            printed = ssh.stdout.readline(LONGEST_LINE)
-            after = time.time()
-            code = ssh.wait()
-        finally:
-            timer.cancel()
-            listener.join(5)
-    if code == -signal.SIGKILL:
+    # Unbuffered: what a host that has gone did not take is not written once more at the end, and nobody who still
+    # holds the other end of a pipe is waited for when it is closed.
+    with ending.child(command, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0) as ssh, _bounded(ssh, REACH_S) as heard:
+        assert ssh.stdin and ssh.stdout  # noqa: S101
+        ssh.stdout.readline(LONGEST_LINE)
+        before = time.time()
+        with contextlib.suppress(BrokenPipeError):
+            ssh.stdin.write(b"\n")
+        printed = ssh.stdout.readline(LONGEST_LINE)
+        after = time.time()
+        code = ssh.wait()
+    if heard.too_late:
         raise UnfitError(f"{host.address}: did not answer within {REACH_S:g} s")
     if code:
-        raise UnfitError(f"{host.address}: {_words(said) or f'ssh ended with {code}'}")
-    # Not every date knows nanoseconds.
-    found = re.match(rb"\d+(\.\d+)?", printed)
-    if not found:
-        raise UnfitError(f"{host.address}: `date` printed no time")
-    clock = float(found[0])
+        raise UnfitError(f"{host.address}: {heard.words() or f'ssh ended with {code}'}")
+    clock = _clock(host, printed)
     return Reached(host, clock - (before + after) / 2, (after - before) / 2)
+
+
+def _clock(host: Host, printed: bytes) -> float:
+    """The time that a host's `date` printed."""
+    # Not every date knows nanoseconds.
+    found = re.match(rb"[0-9]{1,12}(\.[0-9]{1,9})?", printed)
+    clock = float(found[0]) if found else None
+    if clock is None:
+        raise UnfitError(f"{host.address}: `date` printed no time")
+    if not EARLIEST <= clock * 1e9 <= LATEST:
+        raise UnfitError(f"{host.address}: its clock was not set: it is not of this century")
+    return clock
+
+
+class _Heard:
+    """What a program says on its standard error, and whether it was ended because it took too long."""
+
+    def __init__(self) -> None:
+        self.said: list[bytes] = []
+        self.too_late = False
+
+    def words(self) -> str:
+        """The end of it as text."""
+        return b"".join(self.said)[-300:].decode("utf-8", "replace").strip()
+
+
+@contextlib.contextmanager
+def _bounded(ssh: subprocess.Popen[bytes], seconds: float) -> Iterator[_Heard]:
+    """Listens to a program, and ends it when the time is up."""
+    assert ssh.stderr  # noqa: S101
+    heard = _Heard()
+
+    def end() -> None:
+        heard.too_late = True
+        ending.end([ssh])
+
+    timer = threading.Timer(seconds, end)
+    listener = threading.Thread(target=_last_words, args=(ssh.stderr, heard.said), daemon=True)
+    timer.daemon = True
+    timer.start()
+    listener.start()
+    try:
+        yield heard
+    finally:
+        timer.cancel()
+        # It says nothing more then, but by what it has left behind, which is not waited for.
+        ending.end([ssh])
+        listener.join(1)
 
 
 def _start(at: str | None, lead_s: float) -> datetime:
@@ -190,84 +253,61 @@ def _start(at: str | None, lead_s: float) -> datetime:
     return moment
 
 
-def names(at: Path, reached: list[Reached]) -> dict[str, Path]:
-    """A file for each host, also where two differ by what a file's name cannot hold; one that is there stays."""
-    found: dict[str, Path] = {}
-    for of in sorted(reached, key=lambda r: r.host.address):
-        name, n = plain(of.host.address), 1
-        while Path(f"{name}.tcpw") in found.values() or (at / f"{name}.tcpw").exists():
-            n += 1
-            name = f"{plain(of.host.address)}-{n}"
-        found[of.host.address] = Path(f"{name}.tcpw")
-    return found
-
-
-def _record(plan: Plan, of: Reached, name: Path, start: datetime, say: Say) -> Path:
+def _record(plan: Plan, of: Reached, parts: Parts, start: datetime, room: Room, say: Say) -> str:
     """Records one host into a file; what comes is bounded, and half of one is not taken for a whole."""
     # Each host waits by its own clock for the moment that is this one here.
     wait_until = start.timestamp() + of.ahead_s
     pause = f"sleep $(awk -v t={wait_until:.3f} -v n=$(date +%s.%N) 'BEGIN {{ d = t - n; print (d > 0 ? d : 0) }}')"
     labels = [word for key, value in of.host.labels.items() for word in ("--label", f"{key}={value}")]
     record = [*plan.tcpwhy, "record", "-o", "-", "--for", f"{round(plan.length_s * 1000)}ms", *labels, *plan.record]
-    path, made = plan.output / name, plan.output / f".{name}.part"
+    address, name = of.host.address, parts.names[of.host.address]
     command = _ssh(plan, of.host, f"{pause}; exec {shlex.join(record)}")
     began = time.monotonic()
-    with made.open("wb") as out, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as ssh:
-        assert ssh.stdout and ssh.stderr  # noqa: S101
-        until = max(0.0, start.timestamp() - time.time()) + plan.length_s + GRACE_S
-        timer = threading.Timer(until, ssh.kill)
-        timer.start()
-        said: list[bytes] = []
-        listener = threading.Thread(target=_last_words, args=(ssh.stderr, said))
-        listener.start()
-        try:
-            size = _copy(ssh.stdout, out)
-        finally:
-            timer.cancel()
-            # One that sends without end is not waited for.
-            if ssh.poll() is None and _size_is_over(out):
-                ssh.kill()
+    until = max(0.0, start.timestamp() - time.time()) + plan.length_s + GRACE_S
+    pipe = subprocess.PIPE
+    try:
+        with ending.child(command, stdout=pipe, stderr=pipe, bufsize=0) as ssh, _bounded(ssh, until) as heard:
+            assert ssh.stdout  # noqa: S101
+            size = _copy(ssh.stdout, parts.file(name), room)
             code = ssh.wait()
-            listener.join(5)
-    if code or not size:
-        made.unlink()
-        raise UnfitError(f"{of.host.address}: {_words(said) or f'ended with {code}'}")
-    made.replace(path)
+        if heard.too_late:
+            raise UnfitError(f"did not end within {until:.0f} s")
+        if code or not size:
+            raise UnfitError(heard.words() or f"ended with {code}")
+        parts.keep(of.host, say)
+    except UnfitError as e:
+        parts.drop(name)
+        raise UnfitError(f"{address}: {e}") from None
+    except OSError as e:
+        parts.drop(name)
+        raise UnfitError(f"{address}: writing {plan.output / name}: {e.strerror}; name another -o") from None
     took = time.monotonic() - began
-    say(f"{shown(of.host.address)}: {size / 1e6:.1f} MB in {took:.0f} s -> {name}")
-    return path
+    say(f"{shown(address)}: {size / 1e6:.1f} MB in {took:.0f} s -> {name}")
+    return address
 
 
-def _copy(source: IO[bytes], out: IO[bytes]) -> int:
+def _copy(source: IO[bytes], out: IO[bytes], room: Room) -> int:
+    """Copies what comes; who sends more than there is room for, or than a recording has, is not waited for."""
     size = 0
-    while size < MOST_BYTES and (chunk := source.read(CHUNK)):
-        out.write(chunk)
+    while chunk := source.read(CHUNK):
         size += len(chunk)
+        if size > MOST_BYTES:
+            raise UnfitError(f"sent more than the {MOST_BYTES >> 30} GiB that a recording may have")
+        try:
+            room.take(len(chunk))
+        except UnfitError as e:
+            raise UnfitError(f"{e}: record for a shorter time, or name another -o") from None
+        out.write(chunk)
+    out.flush()
     return size
-
-
-def _size_is_over(out: IO[bytes]) -> bool:
-    """Whether more came than a recording has."""
-    return out.tell() >= MOST_BYTES
 
 
 def _last_words(source: IO[bytes], said: list[bytes]) -> None:
     """The end of what a program says, however much that is."""
-    while chunk := source.read(4096):
-        said.append(chunk)
-        del said[:-2]
-
-
-def _words(said: list[bytes]) -> str:
-    """The end of it as text."""
-    return b"".join(said)[-300:].decode("utf-8", "replace").strip()
-
-
-def _keep_labels(at: Path, labels: dict[str, dict[str, str]]) -> None:
-    """Labels of the file of hosts, for recorders that do not know them."""
-    path = at / LABELS
-    known: dict[str, dict[str, str]] = json.loads(path.read_text()) if path.exists() else {}
-    path.write_text(json.dumps(known | labels, indent=1, sort_keys=True))
+    with contextlib.suppress(OSError, ValueError):
+        while chunk := source.read(4096):
+            said.append(chunk)
+            del said[:-2]
 
 
 def clocks(reached: list[Reached]) -> list[str]:
@@ -282,9 +322,18 @@ def clocks(reached: list[Reached]) -> list[str]:
     return lines + ([f"and {plural(len(off) - MOST_NAMED, 'more clock')}"] if len(off) > MOST_NAMED else [])
 
 
-def overlap(at: Path, ahead_s: dict[Path, float]) -> list[str]:
+def overlap(at: Path, ahead_s: dict[Path, float], say: Say = lambda _: None) -> list[str]:
     """How far these recordings are of the same seconds, by the clock of this machine."""
-    store = Store(at)
+    try:
+        store = Store(at, say=say)
+    except (UnfitError, OSError) as e:
+        # What was recorded is there all the same.
+        return [f"not read: {shown(e)}"]
+    with contextlib.closing(store):
+        return _overlap(store, ahead_s)
+
+
+def _overlap(store: Store, ahead_s: dict[Path, float]) -> list[str]:
     left_out = [f"left out {path.name}: {why}" for path, why in sorted(store.left_out.items()) if path in ahead_s]
     entries = [e for e in store.entries.values() if e.given in ahead_s]
     if len(entries) <= 1:

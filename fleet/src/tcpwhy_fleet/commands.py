@@ -60,7 +60,8 @@ def collect(args: argparse.Namespace) -> int:
             return 1
     if args.no_explain:
         return 0
-    return _explain(args.output, "tcpwhy", again=False)
+    # What there is to say of the recordings was said.
+    return _explain(args.output, "tcpwhy", again=False, quiet=not args.source)
 
 
 def explain(args: argparse.Namespace) -> int:
@@ -68,9 +69,9 @@ def explain(args: argparse.Namespace) -> int:
     return _explain(args.recordings, args.tcpwhy, again=args.again, store=args.store)
 
 
-def _explain(at: Path, tcpwhy: str, *, again: bool, store: Path | None = None) -> int:
+def _explain(at: Path, tcpwhy: str, *, again: bool, store: Path | None = None, quiet: bool = False) -> int:
     try:
-        done = explained.explain(at, shlex.split(tcpwhy), again=again, say=say, store=store)
+        done = explained.explain(at, shlex.split(tcpwhy), again=again, say=say, store=store, quiet=quiet)
     except FileNotFoundError:
         say(f"not explained: there is no {tcpwhy} on this machine; where there is: tcpwhy-fleet explain {at}")
         return 0

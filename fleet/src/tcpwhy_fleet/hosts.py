@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .files import read_given
 from .unfit import UnfitError
+
+MOST_BYTES = 16 << 20
 
 
 @dataclass(frozen=True)
@@ -15,11 +19,21 @@ class Host:
     address: str
     labels: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def origin(self) -> str:
+        """The host of what ssh takes: `web1` of `root@web1` and of `ssh://root@web1:2222`."""
+        url = re.fullmatch(r"ssh://([^/]*?)(:[0-9]+)?/?", self.address)
+        return (url[1] if url else self.address).rpartition("@")[2]
+
 
 def read(path: Path) -> list[Host]:
     """Hosts of a file: `web1 rack=r1 role=web`; `#` begins a remark. The first word is what ssh takes."""
     found: dict[str, Host] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    try:
+        text = read_given(path, MOST_BYTES).decode()
+    except UnicodeDecodeError as e:
+        raise UnfitError(f"{path}: no text: {e}") from None
+    for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].split()
         if not words:
             continue
