@@ -8,6 +8,7 @@ import io
 import json
 import lzma
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,16 +21,18 @@ import pyarrow.parquet as pq
 import pytest
 
 import tcpwhy_fleet
-from tcpwhy_fleet import Fleet, manifest, store, workers
+from tcpwhy_fleet import Fleet, ends, findings, manifest, report, store, workers
 from tcpwhy_fleet.about import of_what
 from tcpwhy_fleet.cli import main
 from tcpwhy_fleet.files import Dir
 from tcpwhy_fleet.manifest import Manifest, parse, plain
+from tcpwhy_fleet.schema import MOMENTS
 from tcpwhy_fleet.text import shown
 from tcpwhy_fleet.unfit import UnfitError
 from tcpwhy_fleet.unpack import unpack
+from tcpwhy_fleet.views import views
 
-from . import fake_ssh, lab
+from . import fake_ssh, lab, small_fleet
 from .recordings import MS, Made, write_segment
 
 pytestmark = pytest.mark.usefixtures("in_time")
@@ -526,3 +529,77 @@ def test_a_worker_dies_with_who_started_it() -> None:
     parent.kill()
     parent.wait()
     lab.wait(lambda: not fake_ssh.runs(pid), 10)
+
+
+KEPT = {*MOMENTS, "netns", "sock", "finding", "family"}
+
+
+def extreme(rows: pa.Table, shift: int) -> pa.Table:
+    """Each number at one of its limits; what tells connections apart stays."""
+    for at, field in enumerate(rows.schema):
+        kind = field.type
+        if not pa.types.is_integer(kind) and not pa.types.is_floating(kind):
+            continue
+        if field.name.endswith(("_port", "_isn")) or field.name in KEPT:
+            continue
+        if pa.types.is_floating(kind):
+            limits: list[float] = [float("-inf"), float("inf"), -1e308, 1e308]
+        else:
+            bits = kind.bit_width - pa.types.is_signed_integer(kind)
+            limits = [2**bits - 1, 0, 2**63 - 1 if bits == 64 else 1, 2**62 if bits > 62 else 1]
+        values = pa.array([limits[(n + at + shift) % 4] for n in range(rows.num_rows)], kind)
+        rows = rows.set_column(at, field, values)
+    return rows
+
+
+def test_numbers_at_their_limits_end_no_question(tmp_path: Path) -> None:
+    small_fleet.make(tmp_path)
+    good_ones = [path for path in tmp_path.iterdir() if path.suffix == ".tcpwhy"]
+    for shift in range(2):
+        for path in good_ones:
+            evil = tmp_path / f"evil{shift}-{path.name}"
+            shutil.copytree(path, evil)
+            said = json.loads((evil / "manifest.json").read_text())
+            said["host"] |= {"name": f"evil{shift}-{said['host']['name']}", "cpus": -(2**63), "hz": 0}
+            (evil / "manifest.json").write_text(json.dumps(said))
+            for segment in evil.glob("*/*.parquet"):
+                # As a host with many of them: sums are at their limits, too.
+                rows = extreme(pa.concat_tables([pq.read_table(segment)] * 20), shift)
+                pq.write_table(rows, segment)
+    with tcpwhy_fleet.open(tmp_path) as fleet:
+        for view in views():
+            fleet.sql(f'SELECT * FROM "{view}"')
+        assert findings.lines(findings.merged(fleet))
+        assert ends.lines(ends.read(fleet))
+        assert report.page(fleet)
+        # The others are there all the same.
+        assert not fleet.store.left_out
+        hosts = {row["host"] for row in fleet.rows("SELECT host FROM hosts")}
+        assert hosts >= {path.stem for path in good_ones}
+        assert len(hosts) == 3 * len(good_ones)
+
+
+def test_what_is_no_number_is_none_where_there_may_be_none(tmp_path: Path) -> None:
+    for name, value in (("web", 1.0), ("odd", float("nan"))):
+        made = Made(name)
+        made.row("resource", 1.0, resource="network", metric="tx_dropped", instance="eth0", value=value)
+        made.write(tmp_path)
+    with tcpwhy_fleet.open(tmp_path) as fleet:
+        assert fleet.rows("SELECT host, value FROM resource") == [{"host": "web", "value": 1.0}]
+        assert list(fleet.store.left_out.values()) == ["column value has what is no number"]
+
+
+def test_a_moment_is_of_this_century_or_none(tmp_path: Path) -> None:
+    made = good()
+    made.row("event", 2.0, kind="state", connect_ns=-500.0, established_ns=3e9, sock=6)
+    made.write(tmp_path)
+    late = good("late")
+    late.row("event", 3e9, kind="state", sock=7)
+    late.write(tmp_path)
+    fleet, left_out = opened(tmp_path)
+    assert left_out == {"late.tcpwhy": "column time_ns has a moment that is not of this century"}
+    rows = fleet.rows("SELECT connect_at_ns, established_at_ns FROM event WHERE sock = 6")
+    # Of a connection that is older than the recording a moment is as good as any.
+    assert rows[0]["connect_at_ns"] is not None
+    assert rows[0]["established_at_ns"] is None
+    fleet.close()

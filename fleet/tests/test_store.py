@@ -66,7 +66,7 @@ def test_recordings_some_at_a_time_give_what_all_give(
 def test_what_a_recording_says_is_kept_to_the_bit(tmp_path: Path) -> None:
     made = Made("web", clock_s=5)
     made.row("event", 2.5, sock=2**64 - 1, seq=2**32 - 1, local_addr="2001:db8::1", kind="état", connect_ns=1.5)
-    made.row("socket", 3, sock=2**63, pacing_rate=2**64 - 1, max_pacing_rate=2**63 - 1, local_addr="10.0.0.1")
+    made.row("socket", 3, sock=2**63, pacing_rate=2**64 - 1, max_pacing_rate=2**58, local_addr="10.0.0.1")
     made.write(tmp_path)
     with tcpwhy_fleet.open(tmp_path) as fleet:
         (event,), (socket,) = fleet.rows("SELECT * FROM event"), fleet.rows("SELECT * FROM socket")
@@ -75,8 +75,8 @@ def test_what_a_recording_says_is_kept_to_the_bit(tmp_path: Path) -> None:
     assert event["at_ns"] == START + 5 * S + round(2.5 * S)
     assert event["connect_at_ns"] == event["at_ns"] - S
     assert event["established_at_ns"] is None
-    # Ids keep their bits; a number that says "none" is none.
-    assert (socket["sock"], socket["pacing_rate"], socket["max_pacing_rate"]) == (-(2**63), None, 2**63 - 1)
+    # Ids keep their bits; a number that says "none", or is beyond all that is counted, is none.
+    assert (socket["sock"], socket["pacing_rate"], socket["max_pacing_rate"]) == (-(2**63), None, 2**58)
     assert socket["local_addr"] == "10.0.0.1"
     assert schema.names[:2] == ["rec", "at_ns"]
 

@@ -8,10 +8,14 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .manifest import EARLIEST, LATEST
 from .schema import Column, Table
 from .unfit import UnfitError
 
 MOST_TEXT = 4 << 10
+# Beyond, nothing is a count, a size or a length of time, but one of the kernel's "none", or what somebody made up: one
+# such number would end every question over it, as sums and multiples of some have to stay within 64 bits.
+MOST_NUMBER = 1 << 58
 
 
 def batch_of(table: Table, batch: pa.RecordBatch, rec: str, clock_offset_ns: int) -> pa.RecordBatch:
@@ -43,16 +47,45 @@ def _stored(column: Column, array: pa.Array, clock_offset_ns: int) -> pa.Array:
     kind = array.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
         raise UnfitError(f"column {column.name} is {str(kind)[:40]}, not {column.type}")
-    if column.type == "u64" and pa.types.is_uint64(array.type):
-        # Ids keep their bits; a number that no signed one holds is one of the kernel's "none".
-        array = array.view(pa.int64()) if column.is_id else _signed(array)
-    array = array.cast(column.stored_type)
-    return pc.add_checked(array, pa.scalar(clock_offset_ns, pa.int64())) if column.is_moment else array
+    if column.is_id:
+        # Ids keep their bits.
+        return (array.view(pa.int64()) if pa.types.is_uint64(kind) else array).cast(column.stored_type)
+    if column.is_moment:
+        return _moments(column, array, clock_offset_ns)
+    return array.cast(column.stored_type) if pa.types.is_boolean(kind) else _numbers(column, array)
 
 
-def _signed(array: pa.Array) -> pa.Array:
-    fits = pc.less(array, pa.scalar(2**63, pa.uint64()))
-    return pc.if_else(fits, array, pa.scalar(None, pa.uint64()))
+def _numbers(column: Column, array: pa.Array) -> pa.Array:
+    """Numbers that can be counted with: one beyond is none, or where there has to be one, as much as there is."""
+    limit: float = MOST_NUMBER
+    if pa.types.is_floating(array.type):
+        array, limit = array.cast(pa.float64()), float(MOST_NUMBER)
+        if column.null is None and pc.any(pc.is_nan(array)).as_py():
+            raise UnfitError(f"column {column.name} has what is no number")
+        array = _where(array, pc.invert(pc.is_nan(array)))
+    elif not pa.types.is_uint64(array.type):
+        array = array.cast(pa.int64())
+    none = pa.scalar(None, array.type)
+    most = pa.scalar(limit, array.type)
+    array = pc.if_else(pc.less_equal(array, most), array, most if column.null is None else none)
+    if not pa.types.is_uint64(array.type):
+        least = pa.scalar(-limit, array.type)
+        array = pc.if_else(pc.greater_equal(array, least), array, least if column.null is None else none)
+    return array.cast(column.stored_type)
+
+
+def _moments(column: Column, array: pa.Array, clock_offset_ns: int) -> pa.Array:
+    """Moments in wall time, which a host whose clock is of this century has of this century."""
+    array = pc.add_checked(array.cast(pa.int64()), pa.scalar(clock_offset_ns, pa.int64()))
+    are = pc.and_(pc.greater_equal(array, EARLIEST), pc.less_equal(array, LATEST))
+    if column.null is None and pc.all(are).as_py() is False:
+        raise UnfitError(f"column {column.name} has a moment that is not of this century")
+    return _where(array, are)
+
+
+def _where(array: pa.Array, fits: pa.Array) -> pa.Array:
+    """What fits of it; what does not is none."""
+    return pc.if_else(fits, array, pa.scalar(None, array.type))
 
 
 def _decoded(array: pa.Array, decode: object, kind: pa.DataType) -> pa.Array:

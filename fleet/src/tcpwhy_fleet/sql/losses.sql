@@ -158,7 +158,7 @@ told AS (
         LEAST(l.at_least, l.at_most) AS lost_least,
         l.at_most AS lost_most,
         COALESCE(f.n, 0) AS not_left,
-        CAST(CASE WHEN i.interface IS NULL THEN d.n ELSE o.n END AS BIGINT) AS interface_drops,
+        CAST(LEAST(CASE WHEN i.interface IS NULL THEN d.n ELSE o.n END, 1e17) AS BIGINT) AS interface_drops,
         COALESCE(t.n, 0) AS dropped_there,
         l.dropped_back + COALESCE(b.n, 0) AS drops_back,
         k.rec IS NOT NULL AND j.rec IS NOT NULL AS drops_known

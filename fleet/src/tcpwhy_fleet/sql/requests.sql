@@ -42,9 +42,10 @@ percentiles AS (
 sums AS (
     SELECT
         host, rec, netns, role, addr, port,
-        CAST(SUM(exchanges) AS BIGINT) AS exchanges,
-        CAST(SUM(overlapped) AS BIGINT) AS overlapped,
-        CAST(SUM(unanswered) AS BIGINT) AS unanswered,
+        -- Whatever a host claims: what is beyond is not multiplied beyond 64 bits.
+        CAST(LEAST(SUM(exchanges), 100000000000000000) AS BIGINT) AS exchanges,
+        CAST(LEAST(SUM(overlapped), 100000000000000000) AS BIGINT) AS overlapped,
+        CAST(LEAST(SUM(unanswered), 100000000000000000) AS BIGINT) AS unanswered,
         SUM(accept_ns + unread_ns + think_ns) / 1e6 AS application_ms,
         SUM(await_ns) / 1e6 AS awaiting_ms,
         SUM(receive_ns) / 1e6 AS receiving_ms,
