@@ -63,17 +63,11 @@ pub fn hold<'p>(paths: impl IntoIterator<Item = &'p Path>, output: Option<&Path>
 }
 
 fn tell(held: Confined) {
-    let what = |held: bool| {
-        if held {
-            "held by the kernel"
-        } else {
-            "not held: this kernel cannot"
-        }
-    };
+    let limited = |held: bool| if held { "limited" } else { "not limited" };
     cli::detail(&format!(
-        "tcpwhy: reading without capabilities; files {}, calls {}",
-        what(held.files),
-        what(held.calls)
+        "tcpwhy: reading without capabilities; files {}, system calls {}",
+        limited(held.files),
+        limited(held.calls)
     ));
 }
 

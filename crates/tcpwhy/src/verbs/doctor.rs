@@ -99,19 +99,19 @@ fn text(checkup: &observe::Checkup, all: bool, out: &mut impl Write) -> Result<(
     Ok(())
 }
 
-/// What holds verbs that read recordings to that.
+/// What limits verbs that read recordings.
 fn held(confined: Confined) -> String {
-    let is = |held: bool, by: &str| {
+    let by = |held: bool, name: &str| {
         if held {
-            format!("by {by}")
+            format!("limited by {name}")
         } else {
-            format!("by nothing: this kernel has no {by}")
+            format!("not limited (this kernel has no {name})")
         }
     };
     format!(
-        "\nRecordings are read without capabilities; files are held to those that it takes {}, calls {}.",
-        is(confined.files, "Landlock"),
-        is(confined.calls, "seccomp")
+        "\nReading a recording: no capabilities; files {}; system calls {}.",
+        by(confined.files, "Landlock"),
+        by(confined.calls, "seccomp")
     )
 }
 
