@@ -138,8 +138,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const DISK_EVERY: Duration = Duration::from_secs(1);
 /// How long a command may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(1);
-/// Who waits so long for a recording to begin wants to know.
-const LONG: Duration = Duration::from_secs(1);
+/// Mostly it takes about one; who waits so long for a recording to begin wants to know.
+const LONG: Duration = Duration::from_secs(3);
 
 /// What all of `explain` records is called so.
 const EXPLAIN: &str = "explain";
@@ -212,10 +212,6 @@ pub fn record(
     let mut session = Session::start(kept.dir(), &options)?;
     kept.begun();
     let attached = began.elapsed();
-    if attached >= LONG {
-        // What is asked for with --for begins now.
-        cli::say(&format!("tcpwhy: attaching took {attached:.1?}"));
-    }
     let begun = say_ready(ready).and_then(|()| start(args, kept.takes_stdout()));
     let running = match begun {
         Ok(running) => running,
@@ -226,6 +222,10 @@ pub fn record(
             return Err(e);
         }
     };
+    if attached >= LONG {
+        // What is asked for with --for begins now.
+        cli::say(&format!("tcpwhy: attaching took {attached:.1?}"));
+    }
     if let Some(running) = &running {
         session.runs(running.child.id());
     }
