@@ -30,6 +30,8 @@ from .recordings import Made
 
 pytestmark = pytest.mark.usefixtures("in_time")
 COMMAND = [sys.executable, "-m", "tcpwhy_fleet.cli"]
+# Whoever runs these tests may do so under nohup, or in the background.
+MINDING = ["env", "--default-signal=HUP,INT", *COMMAND]
 # A host of which something has come, and more is to come.
 BEGUN = 'printf begun; touch "$at/begun.$host"'
 SENDS_ON = f"{BEGUN}; exec sleep 60"
@@ -191,7 +193,7 @@ def collecting(ssh: FakeSsh, out: Path) -> Iterator[Callable[..., subprocess.Pop
     running: list[subprocess.Popen[str]] = []
 
     def begin(*hosts: str) -> subprocess.Popen[str]:
-        command = [*COMMAND, *ssh.arguments(out), "--for", "60s"]
+        command = [*MINDING, *ssh.arguments(out), "--for", "60s"]
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
         running.append(process)
         ssh.pids(*hosts)

@@ -20,6 +20,8 @@ from .recordings import Made
 
 pytestmark = pytest.mark.usefixtures("in_time")
 COMMAND = [sys.executable, "-m", "tcpwhy_fleet.cli"]
+# Whoever runs these tests may do so under nohup, or in the background.
+MINDING = ["env", "--default-signal=HUP,INT", *COMMAND]
 QUERY = "SELECT name, kernel FROM recordings"
 
 
@@ -85,7 +87,7 @@ def test_a_question_that_is_ended_leaves_nothing(number: signal.Signals, at: Pat
     place = tmp_path / "tmp"
     place.mkdir()
     env = os.environ | {"TMPDIR": str(place)}
-    command = [*COMMAND, "sql", str(at), ASKING]
+    command = [*MINDING, "sql", str(at), ASKING]
     asking = subprocess.Popen(command, env=env, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
         lab.wait(lambda: any(place.glob("*/kept.duckdb")), 60)
