@@ -421,7 +421,7 @@ fn requests_that_are_given_up_are_told_with_the_time_that_they_waited() {
             let began = Instant::now();
             conn.write_all(&[1; 100]).unwrap();
             match nth {
-                0..4 => thread::sleep(patience),
+                0..=3 => thread::sleep(patience),
                 5 => _ = conn.read(&mut [0; 1]),
                 _ => {}
             }
