@@ -108,6 +108,16 @@ impl Patience<'_> {
         }
     }
 
+    /// Within one namespace, whose sockets may be all that a host has: a walk that has begun is broken off only by who
+    /// wants the end, and then when nobody waits any longer.
+    pub fn within(self) -> Self {
+        let ended = self.moments.ending.get().filter(|_| self.told);
+        Patience {
+            until: ended.map(|ended| *ended + END),
+            ..self
+        }
+    }
+
     /// It is a round over everything.
     pub fn is_whole(&self) -> bool {
         self.until.is_some()
@@ -158,6 +168,24 @@ mod tests {
         let long_ago = Instant::now().checked_sub(END).unwrap();
         moments.ending.set(long_ago).unwrap();
         assert!(moments.ending().is_over());
+    }
+
+    #[test]
+    fn a_walk_that_has_begun_goes_on_as_long_as_somebody_waits() {
+        let moments = moments();
+        let late = Moments {
+            begun: Instant::now().checked_sub(BEGIN).unwrap(),
+            ..moments.clone()
+        };
+        assert!(late.beginning().is_over() && !late.beginning().within().is_over());
+        let spent = moments.ending();
+        let spent = Patience {
+            until: Some(Instant::now()),
+            ..spent
+        };
+        assert!(spent.is_over() && !spent.within().is_over());
+        moments.stop.store(true, Ordering::Relaxed);
+        assert!(moments.beginning().within().is_over());
     }
 
     #[test]

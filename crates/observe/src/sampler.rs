@@ -293,7 +293,7 @@ impl<'a, 'o> Sampler<'a, 'o> {
         for (_, still, at, found) in due {
             let allowed = self.walks.allow(at.map(|at| at.elapsed()), !still);
             if allowed && !patience.is_over() {
-                new_listener |= self.walk(found, patience)?;
+                new_listener |= self.walk(found, patience.within())?;
             } else {
                 left_out += 1;
             }

@@ -107,7 +107,7 @@ impl Census<'_, '_> {
             let counts = &mut self.counts;
             match self
                 .home
-                .visit(&found, || counts.of_namespace(inode, patience))
+                .visit(&found, || counts.of_namespace(inode, patience.within()))
             {
                 Ok(uncounted) => {
                     let Some(uncounted) = uncounted? else {
