@@ -9,9 +9,13 @@ use crate::pace::Allowance;
 /// The first rounds of all parts. What they leave out is read in later rounds, and said.
 const BEGIN: Duration = Duration::from_secs(4);
 /// The last ones: whoever ends a recording waits for them.
-const END: Duration = Duration::from_millis(1_200);
+const END: Duration = Duration::from_millis(1_600);
 /// Parts that visit every namespace: packets, sockets, host, ports. Each has its share of both.
 const PARTS: u32 = 4;
+/// Of the end the sockets have the most: they come last, and packets have none.
+pub const OF_SOCKETS: u32 = 2;
+/// What the others have.
+pub const OF_OTHERS: u32 = PARTS;
 /// Where recording may take so much of a CPU, its beginning may take what that gives in so long.
 const PAID_FROM: Duration = Duration::from_secs(20);
 
@@ -60,12 +64,12 @@ impl Moments {
         }
     }
 
-    /// Of a part that makes its last round.
-    pub fn ending(&self) -> Patience<'_> {
+    /// Of a part that makes its last round, which is one part of so many of the end.
+    pub fn ending(&self, share: u32) -> Patience<'_> {
         let now = Instant::now();
         let ended = *self.ending.get_or_init(|| now);
         Patience {
-            until: Some((now + END / PARTS).min(ended + END)),
+            until: Some((now + END / share).min(ended + END)),
             moments: self,
             told: true,
         }
@@ -156,7 +160,7 @@ mod tests {
         let moments = moments();
         moments.stop.store(true, Ordering::Relaxed);
         assert!(moments.beginning().is_over() && moments.between().is_over());
-        assert!(!moments.ending().is_over());
+        assert!(!moments.ending(OF_SOCKETS).is_over());
         let told = Moments::begin(None, Arc::default());
         told.end();
         assert!(told.between().is_over(), "by another thread");
@@ -167,7 +171,7 @@ mod tests {
         let moments = moments();
         let long_ago = Instant::now().checked_sub(END).unwrap();
         moments.ending.set(long_ago).unwrap();
-        assert!(moments.ending().is_over());
+        assert!(moments.ending(OF_SOCKETS).is_over());
     }
 
     #[test]
@@ -178,7 +182,7 @@ mod tests {
             ..moments.clone()
         };
         assert!(late.beginning().is_over() && !late.beginning().within().is_over());
-        let spent = moments.ending();
+        let spent = moments.ending(OF_SOCKETS);
         let spent = Patience {
             until: Some(Instant::now()),
             ..spent

@@ -18,7 +18,7 @@ use crate::holders::{Holders, Of};
 use crate::kernel::{KernelBtf, Names, hz};
 use crate::netns::{self, Found, Home};
 use crate::pace::{Allowance, Pace, thread_cpu};
-use crate::patience::Patience;
+use crate::patience::{OF_SOCKETS, Patience};
 use crate::processes::Processes;
 use crate::procfile::ProcFile;
 use crate::settings::Settings;
@@ -73,7 +73,7 @@ pub fn sample(
     loop {
         let stopping = sampler.look(control, pace.interval, &mut looks)?;
         pace.begin();
-        sampler.round(control.round(stopping))?;
+        sampler.round(control.round(stopping, OF_SOCKETS))?;
         if stopping {
             sampler.seal()?;
             return Ok(sampler.report());
@@ -127,8 +127,9 @@ struct Sampler<'a, 'o> {
 /// A namespace that was visited.
 struct Seen {
     namespace: Namespace,
-    /// When it was visited last.
+    /// When it was visited last, and whether there was nothing in it: no sockets, no packets since the time before.
     visited: Instant,
+    idle: bool,
     /// The last walk over its sockets; none as long as it had none.
     walked: Option<Walked>,
     /// It has sockets, which were not walked in this round yet.
@@ -367,7 +368,7 @@ impl<'a, 'o> Sampler<'a, 'o> {
             .values()
             .map(|found| {
                 let seen = self.seen.get(&found.namespace.inode);
-                let idle = seen.is_some_and(|seen| !seen.due && !seen.moved);
+                let idle = seen.is_some_and(|seen| seen.idle);
                 (idle, seen.map(|seen| seen.visited), found)
             })
             .collect();
@@ -428,6 +429,7 @@ impl<'a, 'o> Sampler<'a, 'o> {
         let new = || Seen {
             namespace: found.namespace.clone(),
             visited: Instant::now(),
+            idle: false,
             walked: None,
             due: false,
             moved: false,
@@ -440,6 +442,7 @@ impl<'a, 'o> Sampler<'a, 'o> {
         }
         self.older.remove(&inode);
         seen.visited = Instant::now();
+        seen.idle = empty && !came;
         seen.moved |= came;
         seen.settled |= came || !empty;
         seen.due = !empty;

@@ -66,10 +66,10 @@ impl Control {
         self.moments.clone()
     }
 
-    /// How long the next round may go on: the last one, when it was told to stop.
-    pub fn round(&self, stopping: bool) -> Patience<'_> {
+    /// How long the next round may go on: the last one, when it was told to stop, has its share of the end.
+    pub fn round(&self, stopping: bool, share: u32) -> Patience<'_> {
         if stopping {
-            self.moments.ending()
+            self.moments.ending(share)
         } else {
             self.moments.between()
         }
