@@ -262,3 +262,34 @@ fn a_disk_is_not_filled_to_the_last_byte() {
     assert!(says.contains("MB are free on its disk"), "{says}");
     assert!(whole.unwrap(), "{says}");
 }
+
+#[test]
+fn root_reads_and_writes_what_is_another_users() {
+    need_root();
+    let dir = tempfile::tempdir().unwrap();
+    let home = dir.path().join("home");
+    fs::create_dir(&home).unwrap();
+    let (path, file) = (home.join("r.tcpwhy"), home.join("r.tcpw"));
+    for to in [&path, &file] {
+        let output = tcpwhy(&["record", "-o", arg(to), "--for", "1s"])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+    let owned = Command::new("chown")
+        .args(["-R", "65534", arg(&home)])
+        .status();
+    assert!(owned.unwrap().success());
+    fs::set_permissions(&home, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let page = home.join("page.html");
+    for args in [
+        &["explain", arg(&path)][..],
+        &["explain", arg(&file)],
+        &["report", arg(&file), "-o", arg(&page)],
+        &["stat", "counters", "--from", arg(&path)],
+    ] {
+        let output = tcpwhy(args).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", stderr(&output));
+    }
+    assert!(page.exists());
+}

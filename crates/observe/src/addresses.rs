@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::IpAddr;
 use std::ops::ControlFlow;
+use std::os::fd::OwnedFd;
 
 use recording::tables::InterfaceAddress;
 use recording::{Addr, HealthKind, SourceName, TableWriter, Text, monotonic_ns};
@@ -59,10 +60,10 @@ impl Addresses {
             let detail = format!("addresses of a network namespace beyond {MOST} are not told");
             health.say(SourceName::Settings, HealthKind::Partial, 1, detail)?;
         }
-        let mut names: HashMap<u32, Text> = HashMap::new();
+        let mut names = Names::default();
         for (index, ip) in found {
             // One that has gone meanwhile had no traffic to tell of.
-            let Some(interface) = name(&mut names, index) else {
+            let Some(interface) = names.of(index) else {
                 continue;
             };
             let addr = Addr::from(ip);
@@ -79,15 +80,26 @@ impl Addresses {
     }
 }
 
-/// What an interface of the calling thread's namespace is called.
-fn name(names: &mut HashMap<u32, Text>, index: u32) -> Option<Text> {
-    if let Some(known) = names.get(&index) {
-        return Some(known.clone());
+/// What interfaces of the calling thread's namespace are called, each asked for once.
+#[derive(Default)]
+struct Names {
+    socket: Option<OwnedFd>,
+    known: HashMap<u32, Text>,
+}
+
+impl Names {
+    fn of(&mut self, index: u32) -> Option<Text> {
+        if let Some(known) = self.known.get(&index) {
+            return Some(known.clone());
+        }
+        if self.socket.is_none() {
+            self.socket = socket(AddressFamily::INET, SocketType::DGRAM, None).ok();
+        }
+        let name = index_to_name_inlined(self.socket.as_ref()?, index).ok()?;
+        let name = Text::from(name.as_str());
+        self.known.insert(index, name.clone());
+        Some(name)
     }
-    let socket = socket(AddressFamily::INET, SocketType::DGRAM, None).ok()?;
-    let name = Text::from(index_to_name_inlined(&socket, index).ok()?.as_str());
-    names.insert(index, name.clone());
-    Some(name)
 }
 
 /// Interfaces of the calling thread's namespace with their IPv4 and IPv6 addresses, and whether there are more.
@@ -117,21 +129,10 @@ fn read(most: usize) -> io::Result<(Vec<(u32, IpAddr)>, bool)> {
 fn address(message: &[u8]) -> Option<(u32, IpAddr)> {
     let index = u32::from_ne_bytes(*message.get(4..)?.first_chunk()?);
     let of = |wanted: &[u16]| {
-        let mut attributes = attributes(message.get(IFADDRMSG..)?);
+        let mut attributes = netlink::attributes(message.get(IFADDRMSG..)?);
         attributes.find_map(|(kind, value)| wanted.contains(&kind).then(|| ip(value))?)
     };
     Some((index, of(&[LOCAL]).or_else(|| of(&[ADDRESS]))?))
-}
-
-/// Kind and value of each.
-fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
-    std::iter::from_fn(move || {
-        let &[l0, l1, k0, k1] = rest.first_chunk()?;
-        let length = usize::from(u16::from_ne_bytes([l0, l1]));
-        let value = rest.get(4..length)?;
-        rest = rest.get((length + 3) & !3..).unwrap_or_default();
-        Some((u16::from_ne_bytes([k0, k1]), value))
-    })
 }
 
 fn ip(value: &[u8]) -> Option<IpAddr> {
@@ -152,7 +153,7 @@ mod tests {
             .iter()
             .find(|(_, ip)| *ip == Ipv4Addr::LOCALHOST)
             .expect("loopback has an address");
-        assert_eq!(name(&mut HashMap::new(), index).unwrap(), "lo");
+        assert_eq!(Names::default().of(index).unwrap(), "lo");
         assert!(!more);
     }
 

@@ -1,7 +1,7 @@
 //! The arguments of processes, read by a thread that nobody waits for: whose they are decides how long they are, and
 //! whether reading them ever ends.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use recording::{Text, scrub};
@@ -23,7 +23,8 @@ pub struct Arguments {
     known: HashMap<u32, Known>,
     /// A process has kept us waiting in this round: no other is asked about.
     late: bool,
-    given_up: usize,
+    /// Those that were told.
+    given_up: HashSet<u32>,
 }
 
 struct Known {
@@ -39,7 +40,7 @@ impl Default for Arguments {
             aside: Aside::new("arguments", PATIENCE, || Box::new(|pid, ()| read(pid))),
             known: HashMap::new(),
             late: false,
-            given_up: 0,
+            given_up: HashSet::new(),
         }
     }
 }
@@ -81,9 +82,10 @@ impl Arguments {
 
     /// A process that is not asked about any more, once.
     pub fn newly_given_up(&mut self) -> Option<u32> {
-        let shunned = self.aside.shunned();
-        let new = shunned.len() > std::mem::replace(&mut self.given_up, shunned.len());
-        new.then(|| shunned.iter().max().copied()).flatten()
+        let shunned = self.aside.shunned().iter();
+        let new = shunned.copied().find(|pid| !self.given_up.contains(pid))?;
+        self.given_up.insert(new);
+        Some(new)
     }
 }
 

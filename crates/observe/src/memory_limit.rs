@@ -20,18 +20,22 @@ pub fn check<'p>(ring_bytes: u32, mut parts: impl Iterator<Item = &'p Part>) -> 
     } else {
         RECORDING
     };
-    let needs = needs + u64::from(ring_bytes);
-    let Some((limit, cgroup)) = limit(&mut ProcFile::default()).filter(|(limit, _)| *limit < needs)
-    else {
-        return Ok(());
-    };
-    let mib = |bytes: u64| bytes >> 20;
-    Err(Error::Kernel(format!(
-        "the cgroup {cgroup} may use {} MiB of memory, and recording takes some {}: record from outside of it, raise \
-         its limit, or take a smaller ring (--ring-kib)",
-        mib(limit),
-        mib(needs)
-    )))
+    let found = limit(&mut ProcFile::default());
+    match found.and_then(|found| refusal(found, needs + u64::from(ring_bytes))) {
+        None => Ok(()),
+        Some(why) => Err(Error::Kernel(why)),
+    }
+}
+
+fn refusal((limit, cgroup): (u64, String), needs: u64) -> Option<String> {
+    (limit < needs).then(|| {
+        format!(
+            "the cgroup {cgroup} may use {} MiB of memory, and recording takes some {}: record from outside of it, \
+             raise its limit, or take a smaller ring (--ring-kib)",
+            limit >> 20,
+            needs >> 20
+        )
+    })
 }
 
 /// The least that the own cgroup and those above it allow, and which says it.
@@ -62,6 +66,17 @@ fn limit(file: &mut ProcFile) -> Option<(u64, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cgroup_that_is_too_small_is_named() {
+        let of = |limit: u64| refusal((limit << 20, "/pod".into()), RECORDING + (16 << 20));
+        assert_eq!(of(44), None);
+        let why = of(40).expect("too little");
+        assert!(
+            why.contains("/pod may use 40 MiB") && why.contains("some 44"),
+            "{why}"
+        );
+    }
 
     #[test]
     fn where_there_is_room_nothing_is_said() {

@@ -1,4 +1,4 @@
-//! Counts what a netlink dump lists, without taking the messages apart.
+//! Asks the kernel by netlink, and hands out the messages that answer.
 //!
 //! Of ours rather than a library: the libraries parse each message into structs with vectors of
 //! attributes, and come with an asynchronous runtime; all we want of a message is that it is one.
@@ -107,17 +107,10 @@ pub fn generic_family(name: &str) -> io::Result<u16> {
     if kind == NLMSG_ERROR {
         return Err(error(answer));
     }
-    let mut attributes = answer.get(4..).unwrap_or_default();
-    while let Some(&[l0, l1, k0, k1]) = attributes.first_chunk() {
-        let len = usize::from(u16::from_ne_bytes([l0, l1]));
-        let value = attributes.get(4..len).ok_or_else(not_there)?;
-        if u16::from_ne_bytes([k0, k1]) == ATTR_FAMILY_ID {
-            let id = value.first_chunk().ok_or_else(not_there)?;
-            return Ok(u16::from_ne_bytes(*id));
-        }
-        attributes = attributes.get((len + 3) & !3..).unwrap_or_default();
-    }
-    Err(not_there())
+    let mut attributes = attributes(answer.get(4..).unwrap_or_default());
+    let id = attributes.find(|(kind, _)| *kind == ATTR_FAMILY_ID);
+    let id = id.and_then(|(_, value)| Some(u16::from_ne_bytes(*value.first_chunk()?)));
+    id.ok_or_else(not_there)
 }
 
 fn ask(protocol: Option<Protocol>, kind: u16, flags: u16, payload: &[u8]) -> io::Result<OwnedFd> {
@@ -138,6 +131,17 @@ fn ask(protocol: Option<Protocol>, kind: u16, flags: u16, payload: &[u8]) -> io:
 fn error(payload: &[u8]) -> io::Error {
     let code = payload.first_chunk().map_or(0, |c| i32::from_ne_bytes(*c));
     io::Error::from_raw_os_error(code.wrapping_neg())
+}
+
+/// Kind and value of each attribute of a message; damage ends them.
+pub fn attributes(mut rest: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let &[l0, l1, k0, k1] = rest.first_chunk()?;
+        let length = usize::from(u16::from_ne_bytes([l0, l1]));
+        let value = rest.get(4..length)?;
+        rest = rest.get((length + 3) & !3..).unwrap_or_default();
+        Some((u16::from_ne_bytes([k0, k1]), value))
+    })
 }
 
 /// Type and payload of each message of a datagram.

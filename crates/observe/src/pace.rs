@@ -16,11 +16,6 @@ impl Allowance {
         Allowance(max_cpu.map_or(1.0, |percent| percent / 10.0))
     }
 
-    /// The share of a CPU that it says, if anybody says.
-    pub fn share(max_cpu: Option<f64>) -> Option<f64> {
-        max_cpu.map(|percent| percent / 100.0)
-    }
-
     /// What is one part in `most` where nobody says: one part in so many.
     pub fn part_in(self, most: u32) -> u32 {
         (f64::from(most) / self.0).round().clamp(1.0, 1e6) as u32

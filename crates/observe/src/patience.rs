@@ -4,18 +4,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use crate::pace::Allowance;
-
 /// The first rounds of all parts. What they leave out is read in later rounds, and said.
 const BEGIN: Duration = Duration::from_secs(4);
 /// The last ones: whoever ends a recording waits for them.
 const END: Duration = Duration::from_millis(1_600);
-/// Parts that visit every namespace: packets, sockets, host, ports. Each has its share of both.
+/// Parts that visit every namespace: packets, sockets, host, ports. Each has one part in so many of the beginning.
 const PARTS: u32 = 4;
-/// Of the end the sockets have the most: they come last, and packets have none.
-pub const OF_SOCKETS: u32 = 2;
-/// What the others have.
+/// Of the end host and ports have so much each, and packets nothing.
 pub const OF_OTHERS: u32 = PARTS;
+/// The rest, which is the sockets': they come last.
+pub const OF_SOCKETS: u32 = 2;
 /// Where recording may take so much of a CPU, its beginning may take what that gives in so long.
 const PAID_FROM: Duration = Duration::from_secs(20);
 
@@ -34,11 +32,11 @@ pub struct Moments {
 impl Moments {
     /// It begins now, and ends early when `stop` is set.
     pub fn begin(max_cpu: Option<f64>, stop: Arc<AtomicBool>) -> Moments {
-        let share = Allowance::share(max_cpu);
-        let paid = share.map_or(BEGIN, |share| PAID_FROM.mul_f64(share).min(BEGIN));
+        let paid = |percent: f64| PAID_FROM.mul_f64(percent.min(100.0) / 100.0);
+        let begin = max_cpu.map_or(BEGIN, |percent| paid(percent).min(BEGIN));
         Moments {
             begun: Instant::now(),
-            begin: paid,
+            begin,
             ending: Arc::default(),
             stop,
         }
@@ -67,7 +65,8 @@ impl Moments {
     /// Of a part that makes its last round, which is one part of so many of the end.
     pub fn ending(&self, share: u32) -> Patience<'_> {
         let now = Instant::now();
-        let ended = *self.ending.get_or_init(|| now);
+        // A part that alone is told to end has an end of its own.
+        let ended = self.ending.get().copied().unwrap_or(now);
         Patience {
             until: Some((now + END / share).min(ended + END)),
             moments: self,
@@ -164,6 +163,9 @@ mod tests {
         let told = Moments::begin(None, Arc::default());
         told.end();
         assert!(told.between().is_over(), "by another thread");
+        let alone = Moments::begin(None, Arc::default());
+        assert!(alone.ending(OF_OTHERS).is_last());
+        assert!(!alone.between().is_over(), "the others go on");
     }
 
     #[test]
@@ -198,5 +200,6 @@ mod tests {
         assert_eq!(of(None), BEGIN);
         assert_eq!(of(Some(5.0)), Duration::from_secs(1));
         assert_eq!(of(Some(400.0)), BEGIN);
+        assert_eq!(of(Some(f64::MAX)), BEGIN);
     }
 }

@@ -1,17 +1,21 @@
-//! Reads recordings without rights: no capabilities, no new ones, the files that it takes, no calls that it does not.
+//! Reads recordings without rights: no capabilities, no new ones, no files and no calls but those that it takes.
 //!
 //! A recording may be anybody's, and whoever explains one is often root. Should it ever make the code that reads it
 //! do what it was not written to do, there is then little to do: files can be read that the verb was told to read and
 //! those of the system that everybody may read, and written where the verb writes.
 
 use std::env;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd,
     Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
-use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_no_new_privs};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs,
+};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 use syscalls::Sysno;
 
@@ -118,19 +122,46 @@ pub struct Confined {
 }
 
 /// From now on this thread, and every thread and program that it starts, reads what is at `reads`, and writes where
-/// `writes` say: into a directory, or what has this name. What the kernel does not have is left out.
+/// `writes` say: into a directory, or what has this name.
+///
+/// What the kernel does not have is left out. Of root's capabilities nothing is kept, but for CAP_DAC_OVERRIDE where
+/// some of that is another user's, such as who called sudo: without it root could not read it.
 pub fn confine(reads: &[&Path], writes: &[&Path]) -> Confined {
     // Where one of them is refused, nothing is worse than before.
     let _ = set_no_new_privs(true);
     let calls = refuse().is_some();
     let files = restrict(reads, writes).unwrap_or(false);
-    let none = CapabilitySets {
-        effective: CapabilitySet::empty(),
-        permitted: CapabilitySet::empty(),
-        inheritable: CapabilitySet::empty(),
+    let mut named = reads
+        .iter()
+        .copied()
+        .chain(writes.iter().map(|path| place(path)));
+    let kept = if named.all(is_ours) {
+        CapabilitySet::empty()
+    } else {
+        CapabilitySet::DAC_OVERRIDE
     };
-    let _ = set_capabilities(None, none);
+    if let Ok(has) = capabilities(None) {
+        let less = CapabilitySets {
+            effective: has.effective & kept,
+            permitted: has.permitted & kept,
+            inheritable: CapabilitySet::empty(),
+        };
+        let _ = set_capabilities(None, less);
+    }
     Confined { files, calls }
+}
+
+/// Whether it and the directories above it are of this user, or may be passed by everybody.
+fn is_ours(path: &Path) -> bool {
+    let Ok(path) = path.canonicalize() else {
+        // What is not there is not read.
+        return true;
+    };
+    let us = rustix::process::geteuid().as_raw();
+    let owned = |at: &Path| fs::metadata(at).is_ok_and(|at| at.uid() == us);
+    let passed =
+        |at: &Path| fs::metadata(at).is_ok_and(|at| at.uid() == us || at.mode() & 0o001 != 0);
+    owned(&path) && path.ancestors().skip(1).all(passed)
 }
 
 /// What this kernel could hold a process to, tried by a thread that then ends.
@@ -174,9 +205,7 @@ fn restrict(reads: &[&Path], writes: &[&Path]) -> Option<bool> {
         rules = allow(rules, path, may)?;
     }
     for path in writes {
-        // What has a name is made beside it and renamed.
-        let at = if path.is_dir() { path } else { beside(path) };
-        rules = allow(rules, at, all)?;
+        rules = allow(rules, place(path), all)?;
     }
     // Temporary directories that are ours already go at the end, once they are empty.
     rules = allow(rules, &env::temp_dir(), AccessFs::RemoveDir.into())?;
@@ -198,8 +227,10 @@ fn allow(rules: RulesetCreated, path: &Path, may: BitFlags<AccessFs>) -> Option<
     rules.add_rule(PathBeneath::new(there, may)).ok()
 }
 
-fn beside(path: &Path) -> &Path {
+/// The directory that is written to: what has a name is made beside it and renamed.
+fn place(path: &Path) -> &Path {
     match path.parent() {
+        _ if path.is_dir() => path,
         Some(dir) if dir != Path::new("") => dir,
         _ => Path::new("."),
     }
@@ -207,7 +238,7 @@ fn beside(path: &Path) -> &Path {
 
 #[cfg(test)]
 mod tests {
-    use std::fs::{self, File};
+    use std::fs::File;
     use std::net::TcpListener;
 
     use super::*;

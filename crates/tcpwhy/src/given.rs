@@ -25,11 +25,24 @@ pub enum Given {
 /// Goes with a process that reads recordings without rights.
 pub struct Held {
     /// Where what is one file is unpacked.
-    _room: Option<Scratch>,
+    room: Option<Scratch>,
 }
 
 /// From now on this process has no rights but to read these recordings, and to write where `output` says, if it does.
+/// What is unpacked goes with its value, or when a signal ends the process.
 pub fn hold<'p>(paths: impl IntoIterator<Item = &'p Path>, output: Option<&Path>) -> Result<Held> {
+    let held = hold_orderly(paths, output)?;
+    if let Some(room) = &held.room {
+        signals::end_the_process(Some(room.path()))?;
+    }
+    Ok(held)
+}
+
+/// The same of a verb that ends orderly when a signal comes.
+pub fn hold_orderly<'p>(
+    paths: impl IntoIterator<Item = &'p Path>,
+    output: Option<&Path>,
+) -> Result<Held> {
     surroundings::sweep_all();
     let mut reads: Vec<PathBuf> = pager::files();
     let mut packed = false;
@@ -40,26 +53,23 @@ pub fn hold<'p>(paths: impl IntoIterator<Item = &'p Path>, output: Option<&Path>
         }
         // One that a killed run moved out of the way is back then.
         kept::settle(path);
+        if fs::symlink_metadata(path).is_err() {
+            // It may be what a killed run was to make.
+            unfinished::tell();
+        }
         packed |= !path.is_dir();
         reads.push(path.to_path_buf());
     }
-    let room = if packed {
-        let room = surroundings::scratch("unpack")?;
-        surroundings::stay_in(room.path());
-        Some(room)
-    } else {
-        None
-    };
-    let writes: Vec<&Path> = output
-        .into_iter()
-        .chain(room.as_ref().map(Scratch::path))
-        .collect();
-    let reads: Vec<&Path> = reads.iter().map(PathBuf::as_path).collect();
-    tell(confine(&reads, &writes));
+    let room = packed
+        .then(|| surroundings::scratch("unpack"))
+        .transpose()?;
     if let Some(room) = &room {
-        signals::end_the_process(Some(room.path()))?;
+        surroundings::stay_in(room.path());
     }
-    Ok(Held { _room: room })
+    let writes = output.into_iter().chain(room.as_ref().map(Scratch::path));
+    let reads: Vec<&Path> = reads.iter().map(PathBuf::as_path).collect();
+    tell(confine(&reads, &writes.collect::<Vec<_>>()));
+    Ok(Held { room })
 }
 
 fn tell(held: Confined) {
@@ -71,28 +81,18 @@ fn tell(held: Confined) {
     ));
 }
 
-/// Opens a recording. One that is no directory is unpacked into a temporary one, which goes with its value, or
-/// when a signal ends the process.
+/// Opens a recording, which is [held](hold). One that is no directory is unpacked.
 pub fn open(path: &Path) -> Result<Recording> {
-    if is_dir(path) {
+    if path.is_dir() {
         directory(path)
     } else {
-        unpack(input(path)?, path, true)
-    }
-}
-
-/// The same for a verb that ends orderly when a signal comes.
-pub fn open_held(path: &Path) -> Result<Recording> {
-    if is_dir(path) {
-        directory(path)
-    } else {
-        unpack(input(path)?, path, false)
+        unpack(input(path)?, path)
     }
 }
 
 /// A recording, or what is none.
 pub fn either(path: &Path) -> Result<Given> {
-    if is_dir(path) {
+    if path.is_dir() {
         return Ok(Given::Recording(directory(path)?.into()));
     }
     let mut input = input(path)?;
@@ -102,7 +102,7 @@ pub fn either(path: &Path) -> Result<Given> {
     let is_packed = is_packed(&head);
     let whole = Box::new(Cursor::new(head).chain(input));
     Ok(if is_packed {
-        Given::Recording(unpack(whole, path, true)?.into())
+        Given::Recording(unpack(whole, path)?.into())
     } else {
         Given::Other(whole)
     })
@@ -136,8 +136,6 @@ fn input(path: &Path) -> Result<Box<dyn Read>> {
     let kind = match fs::metadata(path) {
         Ok(there) => there.file_type(),
         Err(e) if e.kind() == io::ErrorKind::NotFound => {
-            // It may be what a killed run was to make.
-            unfinished::tell();
             return Err(Error::Missing(path.to_path_buf()).into());
         }
         Err(e) => return Err(e).with_context(shown),
@@ -151,20 +149,8 @@ fn input(path: &Path) -> Result<Box<dyn Read>> {
     Ok(Box::new(File::open(path).with_context(shown)?))
 }
 
-/// Whether a directory is named. One that a killed run moved out of the way is back then.
-fn is_dir(path: &Path) -> bool {
-    if !is_stdin(path) && fs::symlink_metadata(path).is_err() {
-        kept::settle(path);
-    }
-    path.is_dir()
-}
-
 fn directory(path: &Path) -> Result<Recording> {
     let recording = Recording::open(path)?;
-    if !recording.manifest.complete {
-        // Its recorder may have been killed before it put back what it was to replace.
-        kept::settle(path);
-    }
     tell_torn(&recording, path);
     Ok(recording)
 }
@@ -182,17 +168,13 @@ fn tell_torn(recording: &Recording, name: &Path) {
     }
 }
 
-fn unpack(input: Box<dyn Read>, path: &Path, watched: bool) -> Result<Recording> {
+fn unpack(input: Box<dyn Read>, path: &Path) -> Result<Recording> {
     let name = if is_stdin(path) {
         Path::new(STDIN)
     } else {
         path
     };
-    surroundings::sweep_all();
     let scratch = surroundings::scratch("unpack")?;
-    if watched {
-        signals::end_the_process(Some(scratch.path()))?;
-    }
     let recording = Recording::unpack(input, name, scratch)?;
     if recording.is_cut_short() {
         let left = recording.manifest.length().as_secs_f64();

@@ -64,8 +64,8 @@ pub fn run(args: &TopArgs) -> Result<ExitCode> {
 fn recorded(path: &Path, args: &TopArgs) -> Result<()> {
     let stop = surroundings::begin()?;
     // What is saved goes into the directory that it is run in.
-    let _held = given::hold([path], Some(Path::new(".")))?;
-    let recording = given::open_held(path)?;
+    let _held = given::hold_orderly([path], Some(Path::new(".")))?;
+    let recording = given::open(path)?;
     let filter = args.filters.of(&recording.manifest)?;
     let terminal = begin(&format!("reading {} …", path.display()))?;
     let timeline = Timeline::read(&recording, filter.clone())?;
