@@ -337,16 +337,23 @@ fn judge(uneven: &Uneven) -> Finding {
     let measured = uneven.waits.as_ref().filter(|_| !uneven.sampled);
     let n = measured.map_or_else(|| uneven.waiting(), AcceptWaits::count);
     let of = uneven.sockets() as u64;
-    let (waiting, are) = match (n, uneven.sampled) {
-        (n, false) => (format!("{} waited", Quantity::of(n, "connection")), "were"),
-        (1, true) => ("1 connection waits".to_string(), "are"),
-        (n, true) => (format!("{} wait", Quantity::of(n, "connection")), "are"),
+    let others = of - uneven.stuck.len() as u64;
+    let waiting = match (n, uneven.sampled) {
+        (n, false) => format!("{} waited", Quantity::of(n, "connection")),
+        (1, true) => "1 connection waits".to_string(),
+        (n, true) => format!("{} wait", Quantity::of(n, "connection")),
+    };
+    let are = match (others, uneven.sampled) {
+        (1, false) => "was",
+        (_, false) => "were",
+        (1, true) => "is",
+        (_, true) => "are",
     };
     let who = match scope.pid {
         Some(pid) => format!("{} (pid {pid})", application(&scope)),
         None => "a worker".into(),
     };
-    let idle = Quantity::of(of - uneven.stuck.len() as u64, "other worker");
+    let idle = Quantity::of(others, "other worker");
     let at = &scope.listener;
     let waits = uneven.waits.as_ref();
     let impact = match waits {
