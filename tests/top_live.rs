@@ -28,7 +28,8 @@ impl Tmux {
             dir: tempfile::tempdir().unwrap(),
         };
         let (code, args) = (tmux.code(), args.join(" "));
-        let shell = format!("{TCPWHY} {args}; echo $? >{code}; echo back; cat");
+        // Ctrl-C is for the program: the shell goes on, as one that people type into.
+        let shell = format!("trap : INT; {TCPWHY} {args}; echo $? >{code}; echo back; cat");
         let code = tmux.tmux(&[
             "new-session",
             "-d",
@@ -214,6 +215,15 @@ fn in_memory() -> BTreeSet<OsString> {
     let ours = there.map(|e| e.file_name());
     ours.filter(|name| name.to_string_lossy().contains("-top-"))
         .collect()
+}
+
+#[test]
+fn ctrl_c_ends_it_while_it_attaches() {
+    need_root();
+    let tmux = Tmux::start(&["top"]);
+    tmux.wait_for("attaching to the kernel");
+    tmux.keys(&["C-c"]);
+    assert_eq!(tmux.ended(), 0);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
 use rustix::event::{PollFd, PollFlags, Timespec};
-use rustix::termios::{OptionalActions, tcgetattr, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, tcgetattr, tcsetattr};
 use view::top::Key;
 
 /// The terminal, taken over until this is dropped.
@@ -52,7 +52,8 @@ impl Terminal {
             before(info);
         }));
         // From here on, whatever happens, it is given back.
-        let taken = execute!(early, EnterAlternateScreen)
+        let taken = interruptible()
+            .and_then(|()| execute!(early, EnterAlternateScreen))
             .and_then(|()| ratatui::Terminal::new(CrosstermBackend::new(out)));
         match taken {
             Ok(inner) => Ok(Terminal { inner }),
@@ -123,6 +124,17 @@ impl Drop for Terminal {
     }
 }
 
+/// Ctrl-C is a signal, as everywhere: it ends what reads no keys yet, too. Ctrl-Z and Ctrl-\ are keys.
+fn interruptible() -> io::Result<()> {
+    const NONE: u8 = 0;
+    let stdin = io::stdin();
+    let mut modes = tcgetattr(&stdin)?;
+    modes.local_modes |= LocalModes::ISIG;
+    modes.special_codes[SpecialCodeIndex::VSUSP] = NONE;
+    modes.special_codes[SpecialCodeIndex::VQUIT] = NONE;
+    Ok(tcsetattr(&stdin, OptionalActions::Now, &modes)?)
+}
+
 /// Makes the kernel tell whoever waits for keys once more that there are some: it does after each
 /// change of the terminal's attributes, though they stay the same.
 fn tell_again() -> io::Result<()> {
@@ -165,7 +177,6 @@ fn meaning(key: KeyEvent) -> Option<Key> {
     let shift = key.modifiers.contains(KeyModifiers::SHIFT);
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     Some(match key.code {
-        KeyCode::Char('c') if control => Key::Interrupt,
         KeyCode::Char(_) if control => return None,
         KeyCode::Char(c) => Key::Char(c),
         KeyCode::Enter => Key::Enter,

@@ -364,7 +364,6 @@ fn each_key_does_what_help_says() {
     let (_, seen) = desk.paint(80, 24);
     assert_eq!(desk.state.key(Char('x'), &seen), Effect::Nothing);
     assert_eq!(desk.state.key(Char('q'), &seen), Effect::Quit);
-    assert_eq!(desk.state.key(Interrupt, &seen), Effect::Quit);
 }
 
 #[test]

@@ -133,8 +133,6 @@ pub enum Key {
     Home,
     /// End.
     End,
-    /// Ctrl-C.
-    Interrupt,
 }
 
 /// What a key asks of the program.
@@ -254,9 +252,6 @@ impl State {
 
     /// A key was pressed.
     pub fn key(&mut self, key: Key, seen: &Seen) -> Effect {
-        if key == Key::Interrupt {
-            return Effect::Quit;
-        }
         let said = self.status.take().is_some();
         if self.typing.is_none()
             && let Some(asked) = asks(key)
