@@ -82,6 +82,13 @@ fn names_of_threads_are_folded_before_they_are_stacks() {
 }
 
 #[test]
+fn of_recordings_that_are_compared_one_is_in_memory() {
+    let one = read(Large::Connections, 150_000, EXPLAIN).memory;
+    let two = read(Large::Connections, 150_000, &["compare", "R", "R"]).memory;
+    assert!(two < one + one / 12, "{two} bytes, one takes {one}");
+}
+
+#[test]
 fn segments_are_read_once_each() {
     is_linear(Large::Segments, 50);
 }

@@ -294,7 +294,6 @@ fn prepare(options: &Options) -> Result<Options, Error> {
     if !rights::may_visit() {
         options.filter.netns = netns::own_only(&options.filter.netns)?;
     }
-    host::share_heaps();
     limits::raise();
     quiet_libbpf();
     Ok(options)

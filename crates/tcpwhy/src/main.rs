@@ -97,6 +97,7 @@ enum Verb {
 const USAGE: u8 = 2;
 
 fn main() -> ExitCode {
+    observe::share_heaps();
     if let Some(says) = mistakes::meant(&surroundings::command_line()) {
         cli::error(&format!("tcpwhy: {says}"));
         return ExitCode::from(USAGE);

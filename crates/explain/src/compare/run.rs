@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use analysis::{Conn, ConnId, Side, Story, Transfer};
-use recording::{Addr, Error, Recording};
+use analysis::{Agreed, Conn, ConnId, Side, Story, Transfer};
+use recording::{Addr, Error, Recording, Text};
 
 use super::cost::{self, Cpu};
 use super::felt::Felt;
@@ -50,7 +50,7 @@ pub(crate) struct Socket {
     pub(super) conn: ConnId,
     /// Those that should be alike: of one service, which is the process that accepted them (if that is not here,
     /// the one that connected) and its port.
-    pub(super) group: (String, u16),
+    pub(super) group: (Text, u16),
     /// Best rate between two samples while it had something to send, bytes per second.
     pub(super) rate: f64,
     /// It had more to send than it was let: of another nothing tells what it could have reached.
@@ -59,8 +59,40 @@ pub(crate) struct Socket {
     pub(super) min_rtt_us: u32,
     /// Largest congestion window, segments; 0 when not known.
     pub(super) cwnd: u32,
-    /// What may tell slow from fast.
-    pub(super) attributes: Vec<(&'static str, String)>,
+    agreed: Option<Agreed>,
+    /// It was opened by a SYN cookie.
+    cookie: Option<bool>,
+    mss: u32,
+    congestion: Text,
+    remote: Addr,
+    local: Addr,
+    /// Who holds it; empty when not known.
+    process: Text,
+    family: u8,
+}
+
+impl Socket {
+    /// What may tell slow from fast. In words only while they are counted: there are many sockets.
+    pub(super) fn attributes(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let yes = |v: bool| if v { "yes" } else { "no" }.to_string();
+        let agreed = |of: fn(Agreed) -> bool| self.agreed.map(|agreed| yes(of(agreed)));
+        let process = (!self.process.is_empty()).then(|| self.process.to_string());
+        let all = [
+            ("SACK", agreed(|a| a.sack)),
+            ("window scaling", agreed(|a| a.window_scaling)),
+            ("timestamps", agreed(|a| a.timestamps)),
+            ("SYN cookie", self.cookie.map(yes)),
+            ("MSS", Some(self.mss.to_string())),
+            ("congestion control", Some(self.congestion.to_string())),
+            ("port", Some(self.group.1.to_string())),
+            ("remote address", Some(self.remote.to_string())),
+            ("local address", Some(self.local.to_string())),
+            ("process", process),
+            ("family", Some(format!("IPv{}", self.family))),
+        ];
+        all.into_iter()
+            .filter_map(|(name, value)| Some((name, value?)))
+    }
 }
 
 impl Run {
@@ -174,38 +206,26 @@ fn socket(story: &Story, id: ConnId, conn: &Conn) -> Option<Socket> {
     }
     let sent = |t: &&Transfer| t.acked() > 0 && t.peak > 0.0;
     let transfer = story.transfers.of(id).filter(sent)?;
-    let comm = story.owner(conn).map_or(String::new(), |(_, c)| c);
+    let process = story.owner(conn).map_or(Text::default(), |(_, c)| c.into());
     let accepted = [Some(conn), peer].into_iter().flatten();
     let accepted = accepted.filter(|end| end.side == Side::Accepted);
     let server = accepted.filter_map(|end| Some(story.owner(end)?.1)).next();
-    let port = service(conn);
-    let mut attributes = Vec::new();
-    let mut say = |name, value: Option<String>| {
-        attributes.extend(value.map(|value| (name, value)));
-    };
-    let yes = |v: bool| if v { "yes" } else { "no" }.to_string();
-    if let Some(agreed) = conn.agreed {
-        say("SACK", Some(yes(agreed.sack)));
-        say("window scaling", Some(yes(agreed.window_scaling)));
-        say("timestamps", Some(yes(agreed.timestamps)));
-    }
-    let cookie = conn.cookie.or(peer.and_then(|p| p.cookie));
-    say("SYN cookie", cookie.map(yes));
-    say("MSS", Some(transfer.mss.to_string()));
-    say("congestion control", Some(transfer.congestion.to_string()));
-    say("port", Some(port.to_string()));
-    say("remote address", Some(conn.remote.addr.to_string()));
-    say("local address", Some(conn.local.addr.to_string()));
-    say("process", (!comm.is_empty()).then(|| comm.clone()));
-    say("family", Some(format!("IPv{}", conn.family)));
+    let server = server.map_or_else(|| process.clone(), Text::from);
     Some(Socket {
         conn: id,
-        group: (server.unwrap_or(comm), port),
+        group: (server, service(conn)),
         // The best is what it can do: a busy host and a slow start lower the mean of any.
         rate: transfer.peak,
         had_bulk: transfer.had_bulk(),
         min_rtt_us: transfer.min_rtt_us,
         cwnd: flow.cwnd.unwrap_or(0),
-        attributes,
+        agreed: conn.agreed,
+        cookie: conn.cookie.or(peer.and_then(|p| p.cookie)),
+        mss: transfer.mss,
+        congestion: transfer.congestion.clone(),
+        remote: conn.remote.addr,
+        local: conn.local.addr,
+        process,
+        family: conn.family,
     })
 }

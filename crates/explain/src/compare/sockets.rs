@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use analysis::ConnId;
 use analysis::stats::median;
 use analysis::words::rounded;
+use recording::Text;
 use serde::Serialize;
 
 use super::modes::{self, Split};
@@ -129,7 +130,7 @@ pub(crate) fn compare(runs: &[&[Socket]]) -> Option<(Sockets, Vec<Vec<ConnId>>)>
 /// Each socket's measure ÷ what its peers reach, and that ÷ what is reached of it in its run: a run in which
 /// everything is slower has no slow sockets. `None` when it is not known of all.
 fn shares(all: &[(usize, &Socket)], measure: Measure) -> Option<Vec<f64>> {
-    let mut groups: BTreeMap<&(String, u16), Vec<(i32, f64)>> = BTreeMap::new();
+    let mut groups: BTreeMap<&(Text, u16), Vec<(i32, f64)>> = BTreeMap::new();
     for (_, socket) in all {
         let of_group = groups.entry(&socket.group).or_default();
         of_group.push((distance(socket), measure(socket)));
@@ -184,10 +185,9 @@ fn reach(values: &mut [f64]) -> Option<f64> {
 }
 
 fn attributes(all: &[(usize, &Socket)], slow: &[bool]) -> Vec<Attribute> {
-    let mut counts: BTreeMap<(&'static str, &str), (usize, usize)> = BTreeMap::new();
+    let mut counts: BTreeMap<(&'static str, String), (usize, usize)> = BTreeMap::new();
     for ((_, socket), is_slow) in all.iter().zip(slow) {
-        for (name, value) in &socket.attributes {
-            let key = (*name, value.as_str());
+        for key in socket.attributes() {
             if counts.len() < MAX_VALUES || counts.contains_key(&key) {
                 let count = counts.entry(key).or_default();
                 count.0 += usize::from(*is_slow);
@@ -202,7 +202,7 @@ fn attributes(all: &[(usize, &Socket)], slow: &[bool]) -> Vec<Attribute> {
         .filter(|(_, (hit, of))| *hit > 0 && *of < all.len())
         .map(|((attribute, value), (hit, of))| Attribute {
             attribute,
-            value: value.to_string(),
+            value,
             precision: rounded(hit as f64 / of as f64),
             recall: rounded(hit as f64 / total as f64),
             slow: hit,
