@@ -26,7 +26,7 @@ TCPWHY := target/debug/tcpwhy
 PREFIX ?= /usr/local
 BPF_SOURCES := $(wildcard crates/observe/bpf/*.c crates/observe/bpf/*.h)
 
-.PHONY: demo test test-all test-reading test-built test-pure test-live test-short test-page test-views test-fleet test-lab test-browser test-signals test-hostile test-kernels corpus bless check-arm64 build dist test-dist install uninstall page lint docs pictures bench need-build need-all need-cargo need-page need-run need-test need-programs need-fleet need-ssh need-spark need-dist need-kernels clean
+.PHONY: demo test test-all test-reading test-built test-pure test-live test-short test-page test-views test-fleet test-lab test-browser test-signals test-hostile test-siege test-kernels corpus bless check-arm64 build dist test-dist install uninstall page lint docs pictures bench need-build need-all need-cargo need-page need-run need-test need-programs need-fleet need-ssh need-spark need-dist need-kernels clean
 
 demo: need-build need-run
 	@$(FROM_CACHE) debug
@@ -189,6 +189,11 @@ test-hostile: SEED ?= 1
 test-hostile: build
 	@cargo build -q -p hostile || { echo "make test-hostile: the build failed" >&2; exit 1; }
 	@tools/hostile $(N) $(SEED) || { echo "make test-hostile: something went wrong (above)" >&2; exit 1; }
+
+# All that a user without rights can do to root's recorder, at once, for SECONDS; then what reads the recording.
+test-siege: SECONDS ?= 60
+test-siege: need-run build
+	@$(ROOT) tools/siege $(SECONDS) || { echo "make test-siege: a bound is not kept (above)" >&2; exit 1; }
 
 # Boots older and newer kernels under emulation, some minutes each, and writes docs/kernels.md.
 test-kernels: need-run need-kernels build
