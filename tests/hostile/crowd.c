@@ -1,5 +1,6 @@
 // A crowd of one kind: listeners, threads that change their names, or processes that end at once.
 // Usage: crowd listeners|names|forks N. Prints a line when it is there; forks are so many a second.
+#include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
@@ -13,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Ports from here on, on one address. */
-#define FIRST_PORT 20000
+/* Ports from here on, on one address: below those that the kernel gives out. */
+#define FIRST_PORT 12000
 #define PORTS 20000
 
 static void stay(const char *there)
@@ -31,7 +32,7 @@ static int listens(long i)
 	int listener = socket(AF_INET, SOCK_STREAM, 0);
 
 	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK + ((i / PORTS + 1) << 16));
-	return !bind(listener, (void *)&at, sizeof(at)) && !listen(listener, 1);
+	return listener >= 0 && !bind(listener, (void *)&at, sizeof(at)) && !listen(listener, 1);
 }
 
 /* A process holds as many as its limit allows; its child goes on. */
@@ -48,6 +49,10 @@ static void listeners(long wanted)
 			made++;
 		if (made == wanted)
 			stay("listening");
+		if (errno != EMFILE) {
+			perror("listen");
+			exit(1);
+		}
 		if (fork())
 			for (;;)
 				pause();

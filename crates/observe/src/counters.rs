@@ -1,6 +1,7 @@
 //! Source `counters`: every SNMP, TcpExt, IpExt and MPTcpExt counter of a namespace.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 
 use recording::tables::Counter;
 use recording::{TableWriter, Text, counter, monotonic_ns};
@@ -17,19 +18,53 @@ const NETSTAT: &str = "/proc/thread-self/net/netstat";
 /// rate needs.
 const ALWAYS: &str = counter::IN_SEGS;
 
+/// Namespaces that are gone are remembered among so many: one may come back, and numbers are given anew.
+const MOST_NAMESPACES: usize = 4_096;
+
 /// The values seen last, per namespace.
 #[derive(Default)]
 pub struct Counters {
+    names: Names,
     last: HashMap<u32, Last>,
+    hasher: RandomState,
     file: ProcFile,
+}
+
+/// The counters that there are, each once for all namespaces.
+#[derive(Default)]
+struct Names {
+    numbers: HashMap<Text, HashMap<Text, usize>>,
+    /// By number.
+    texts: Vec<(Text, Text)>,
+}
+
+impl Names {
+    fn known(&self, group: &str, name: &str) -> Option<usize> {
+        self.numbers.get(group)?.get(name).copied()
+    }
+
+    fn number(&mut self, group: &str, name: &str) -> usize {
+        if let Some(number) = self.known(group, name) {
+            return number;
+        }
+        let (group, name) = (Text::from(group), Text::from(name));
+        self.texts.push((group.clone(), name.clone()));
+        let number = self.texts.len() - 1;
+        self.numbers.entry(group).or_default().insert(name, number);
+        number
+    }
 }
 
 #[derive(Default)]
 struct Last {
-    /// The text of `SNMP`.
-    snmp: String,
-    values: HashMap<(Text, Text), i64>,
+    /// Hash of the text of `SNMP`.
+    snmp: Option<u64>,
+    /// By the number of the counter.
+    values: Vec<i64>,
 }
+
+/// Of a counter that was never seen. None can be so low.
+const NEVER: i64 = i64::MIN;
 
 /// What a sample tells of a namespace.
 pub struct Counted {
@@ -58,39 +93,65 @@ impl Counters {
         };
         let last = self.last.entry(netns).or_default();
         let text = self.file.read(SNMP).map_err(unread(SNMP))?;
-        let another = last.fell(parse(&text));
+        let another = last.fell(&self.names, parse(&text));
         if another {
             *last = Last::default();
         }
         let young = young || another;
-        let moved = last.snmp != text;
-        if moved {
-            last.snmp.clear();
-            last.snmp.push_str(&text);
-        }
+        let hash = Some(self.hasher.hash_one(&*text));
+        let moved = std::mem::replace(&mut last.snmp, hash) != hash;
         let always = |(group, name, _): &_| (*group, *name) == counter::parts(ALWAYS);
         let told = parse(&text).filter(|value| moved || always(value));
-        last.update(netns, young, monotonic_ns(), told, |row| rows.push(row))?;
+        let names = &mut self.names;
+        last.update(names, netns, young, monotonic_ns(), told, |row| {
+            rows.push(row)
+        })?;
         if moved || !without {
             let text = self.file.read(NETSTAT).map_err(unread(NETSTAT))?;
             let all = parse(&text);
-            last.update(netns, young, monotonic_ns(), all, |row| rows.push(row))?;
+            last.update(names, netns, young, monotonic_ns(), all, |row| {
+                rows.push(row)
+            })?;
         }
         Ok(Counted { moved, another })
+    }
+
+    /// Where there are too many, those go that are not there any more.
+    pub fn forget(&mut self, is_there: impl Fn(u32) -> bool) {
+        if self.last.len() > MOST_NAMESPACES {
+            self.last.retain(|netns, _| is_there(*netns));
+        }
     }
 }
 
 impl Last {
+    fn before(&self, number: usize) -> Option<i64> {
+        let value = self.values.get(number).copied();
+        value.filter(|value| *value != NEVER)
+    }
+
+    fn set(&mut self, number: usize, value: i64) {
+        if number >= self.values.len() {
+            self.values.resize(number + 1, NEVER);
+        }
+        self.values[number] = value;
+    }
+
     /// Whether what can only rise has fallen.
-    fn fell<'t>(&self, mut values: impl Iterator<Item = (&'t str, &'t str, i64)>) -> bool {
+    fn fell<'t>(
+        &self,
+        names: &Names,
+        mut values: impl Iterator<Item = (&'t str, &'t str, i64)>,
+    ) -> bool {
         let (group, name) = counter::parts(ALWAYS);
         let now = values.find(|value| (value.0, value.1) == (group, name));
-        let before = self.values.get(&(Text::from(group), Text::from(name)));
-        now.zip(before).is_some_and(|(now, before)| now.2 < *before)
+        let before = names.known(group, name).and_then(|n| self.before(n));
+        now.zip(before).is_some_and(|(now, before)| now.2 < before)
     }
 
     fn update<'t, E>(
         &mut self,
+        names: &mut Names,
         netns: u32,
         young: bool,
         time_ns: u64,
@@ -98,21 +159,22 @@ impl Last {
         mut push: impl FnMut(Counter) -> Result<(), E>,
     ) -> Result<(), E> {
         for (group, name, value) in values {
-            let key = (Text::from(group), Text::from(name));
-            let before = self.values.get(&key).copied().or(young.then_some(0));
+            let number = names.number(group, name);
+            let before = self.before(number).or(young.then_some(0));
             // A counter that was never seen is told unless it is zero: then nothing happened.
             let changed = before.map_or(value != 0, |before| before != value);
             if changed || (group, name) == counter::parts(ALWAYS) {
+                let (group, name) = names.texts[number].clone();
                 push(Counter {
                     time_ns,
                     netns,
-                    group: key.0.clone(),
-                    name: key.1.clone(),
+                    group,
+                    name,
                     value,
                     delta: before.map(|before| value.wrapping_sub(before)),
                 })?;
             }
-            self.values.insert(key, value);
+            self.set(number, value);
         }
         Ok(())
     }
@@ -142,19 +204,35 @@ mod tests {
     const SNMP: &str = "Tcp: RtoMin MaxConn ActiveOpens\nTcp: 200 -1 7\n\
                         TcpExt: A B\nTcpExt: 0 3\n";
 
-    fn rows(c: &mut Last, text: &str) -> Vec<(String, i64, Option<i64>)> {
+    /// Of the one namespace that there is.
+    #[derive(Default)]
+    struct One {
+        names: Names,
+        last: Last,
+    }
+
+    impl One {
+        fn fell(&self, text: &str) -> bool {
+            self.last.fell(&self.names, parse(text))
+        }
+    }
+
+    fn rows(c: &mut One, text: &str) -> Vec<(String, i64, Option<i64>)> {
         let mut rows = Vec::new();
         let push = |r: Counter| -> Result<(), ()> {
             rows.push((format!("{}.{}", r.group, r.name), r.value, r.delta));
             Ok(())
         };
-        c.update(1, false, 0, parse(text), push).unwrap();
+        let names = &mut c.names;
+        c.last
+            .update(names, 1, false, 0, parse(text), push)
+            .unwrap();
         rows
     }
 
     #[test]
     fn first_sample_has_no_delta_and_later_ones_only_changes() {
-        let mut c = Last::default();
+        let mut c = One::default();
         let first = rows(&mut c, SNMP);
         assert!(first.contains(&("Tcp.MaxConn".into(), -1, None)));
         assert!(first.contains(&("TcpExt.B".into(), 3, None)));
@@ -174,7 +252,7 @@ mod tests {
 
     #[test]
     fn every_sample_leaves_a_row() {
-        let mut c = Last::default();
+        let mut c = One::default();
         let text = "Tcp: InSegs OutSegs\nTcp: 0 0\n";
         assert_eq!(rows(&mut c, text), [("Tcp.InSegs".into(), 0, None)]);
         assert_eq!(rows(&mut c, text), [("Tcp.InSegs".into(), 0, Some(0))]);
@@ -188,7 +266,14 @@ mod tests {
             Ok(())
         };
         Last::default()
-            .update(1, true, 0, parse("Tcp: A B\nTcp: 0 5\n"), push)
+            .update(
+                &mut Names::default(),
+                1,
+                true,
+                0,
+                parse("Tcp: A B\nTcp: 0 5\n"),
+                push,
+            )
             .unwrap();
         assert_eq!(deltas, [5]);
     }
@@ -196,11 +281,11 @@ mod tests {
     #[test]
     fn a_namespace_with_the_number_of_one_that_is_gone_counts_less() {
         let text = "Tcp: RtoMin InSegs\nTcp: 200 7\n";
-        let mut c = Last::default();
-        assert!(!c.fell(parse(text)));
+        let mut c = One::default();
+        assert!(!c.fell(text));
         rows(&mut c, text);
-        assert!(!c.fell(parse(text)) && !c.fell(parse(&text.replace('7', "8"))));
-        assert!(c.fell(parse(&text.replace('7', "3"))));
+        assert!(!c.fell(text) && !c.fell(&text.replace('7', "8")));
+        assert!(c.fell(&text.replace('7', "3")));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The parts of a recording that can be asked for.
 
-/// A part of a recording, in the order in which they begin and the other way round end.
+/// A part of a recording, in the order in which they begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
     /// SYN, SYN-ACK, RST and FIN on the wire: before the events, none of which is then without its packets.

@@ -6,14 +6,12 @@ use std::time::{Duration, Instant};
 
 /// The first rounds of all parts. What they leave out is read in later rounds, and said.
 const BEGIN: Duration = Duration::from_secs(4);
-/// The last ones: whoever ends a recording waits for them.
-const END: Duration = Duration::from_millis(1_600);
-/// Parts that visit every namespace: packets, sockets, host, ports. Each has one part in so many of the beginning.
+/// The last ones, which are at the same time: whoever ends a recording waits for them, and for as long again where
+/// what they found is written by CPUs that others want, too.
+const END: Duration = Duration::from_millis(800);
+/// Parts that visit every namespace: packets, sockets, host, ports. One after the other they begin, and each has one
+/// part in so many of the beginning.
 const PARTS: u32 = 4;
-/// Of the end host and ports have so much each, and packets nothing.
-pub const OF_OTHERS: u32 = PARTS;
-/// The rest, which is the sockets': they come last.
-pub const OF_SOCKETS: u32 = 2;
 /// Where recording may take so much of a CPU, its beginning may take what that gives in so long.
 const PAID_FROM: Duration = Duration::from_secs(20);
 
@@ -62,13 +60,12 @@ impl Moments {
         }
     }
 
-    /// Of a part that makes its last round, which is one part of so many of the end.
-    pub fn ending(&self, share: u32) -> Patience<'_> {
-        let now = Instant::now();
+    /// Of a part that makes its last round.
+    pub fn ending(&self) -> Patience<'_> {
         // A part that alone is told to end has an end of its own.
-        let ended = self.ending.get().copied().unwrap_or(now);
+        let ended = self.ending.get().copied().unwrap_or_else(Instant::now);
         Patience {
-            until: Some((now + END / share).min(ended + END)),
+            until: Some(ended + END),
             moments: self,
             told: true,
         }
@@ -159,12 +156,12 @@ mod tests {
         let moments = moments();
         moments.stop.store(true, Ordering::Relaxed);
         assert!(moments.beginning().is_over() && moments.between().is_over());
-        assert!(!moments.ending(OF_SOCKETS).is_over());
+        assert!(!moments.ending().is_over());
         let told = Moments::begin(None, Arc::default());
         told.end();
         assert!(told.between().is_over(), "by another thread");
         let alone = Moments::begin(None, Arc::default());
-        assert!(alone.ending(OF_OTHERS).is_last());
+        assert!(alone.ending().is_last());
         assert!(!alone.between().is_over(), "the others go on");
     }
 
@@ -173,7 +170,7 @@ mod tests {
         let moments = moments();
         let long_ago = Instant::now().checked_sub(END).unwrap();
         moments.ending.set(long_ago).unwrap();
-        assert!(moments.ending(OF_SOCKETS).is_over());
+        assert!(moments.ending().is_over());
     }
 
     #[test]
@@ -184,7 +181,7 @@ mod tests {
             ..moments.clone()
         };
         assert!(late.beginning().is_over() && !late.beginning().within().is_over());
-        let spent = moments.ending(OF_SOCKETS);
+        let spent = moments.ending();
         let spent = Patience {
             until: Some(Instant::now()),
             ..spent

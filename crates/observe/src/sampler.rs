@@ -18,7 +18,7 @@ use crate::holders::{Holders, Of};
 use crate::kernel::{KernelBtf, Names, hz};
 use crate::netns::{self, Found, Home};
 use crate::pace::{Allowance, Pace, thread_cpu};
-use crate::patience::{OF_SOCKETS, Patience};
+use crate::patience::Patience;
 use crate::processes::Processes;
 use crate::procfile::ProcFile;
 use crate::settings::Settings;
@@ -73,7 +73,7 @@ pub fn sample(
     loop {
         let stopping = sampler.look(control, pace.interval, &mut looks)?;
         pace.begin();
-        sampler.round(control.round(stopping, OF_SOCKETS))?;
+        sampler.round(control.round(stopping))?;
         if stopping {
             sampler.seal()?;
             return Ok(sampler.report());
@@ -265,6 +265,10 @@ impl<'a, 'o> Sampler<'a, 'o> {
             self.older = namespaces.keys().copied().collect();
         }
         self.older.retain(|inode| namespaces.contains_key(inode));
+        self.counters
+            .forget(|netns| namespaces.contains_key(&netns));
+        self.settings
+            .forget(|netns| namespaces.contains_key(&netns));
         let after = since.saturating_duration_since(self.round_began);
         self.walks.begin(after, whole);
         self.round_began = since;

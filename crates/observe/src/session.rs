@@ -253,15 +253,17 @@ impl Session {
         self.manifest.sources.clear();
         self.manifest.namespaces.clear();
         self.moments.end();
-        // The last started first: the last samples are then within the watched time.
-        for (_, worker) in std::mem::take(&mut self.workers).into_iter().rev() {
-            match worker.finish() {
-                Ok(report) => {
-                    let l = self.take(report);
-                    longest.round = longest.round.max(l.round);
-                    longest.snapshot = longest.snapshot.max(l.snapshot);
+        for stage in stages(std::mem::take(&mut self.workers)) {
+            let told = stage.into_iter().map(Worker::told_to_stop);
+            for worker in told.collect::<Vec<_>>() {
+                match worker.finish() {
+                    Ok(report) => {
+                        let l = self.take(report);
+                        longest.round = longest.round.max(l.round);
+                        longest.snapshot = longest.snapshot.max(l.snapshot);
+                    }
+                    Err(e) => failed = failed.or(Some(e.or_files())),
                 }
-                Err(e) => failed = failed.or(Some(e.or_files())),
             }
         }
         for source in &mut self.manifest.sources {
@@ -276,6 +278,21 @@ impl Session {
             None => Ok(self.manifest),
         }
     }
+}
+
+/// In what order threads end, those of a stage together: whoever samples, then the events, and after them their packets.
+/// The last samples are then within the watched time.
+fn stages(workers: Vec<(Option<Part>, Worker)>) -> [Vec<Worker>; 3] {
+    let mut stages = [const { Vec::new() }; 3];
+    for (part, worker) in workers.into_iter().rev() {
+        let stage = match part {
+            Some(Part::Packets) => 2,
+            Some(Part::Events) => 1,
+            _ => 0,
+        };
+        stages[stage].push(worker);
+    }
+    stages
 }
 
 /// What can be recorded of what was asked for.

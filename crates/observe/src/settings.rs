@@ -1,7 +1,7 @@
 //! Source `settings`: the sysctls that matter to TCP, of a namespace and of the host, and the settings of
 //! the host's interfaces.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 
 use recording::sysctl::{OF_HOST, OF_NAMESPACE};
@@ -11,11 +11,16 @@ use recording::{TableWriter, Text, monotonic_ns};
 use crate::error::Error;
 use crate::nic;
 
-/// The values seen last.
+/// The values seen last, per namespace; those of the host are of namespace 0.
 #[derive(Default)]
 pub struct Settings {
-    last: HashMap<(u32, Text), Text>,
+    last: HashMap<u32, BTreeMap<Text, Text>>,
+    /// Names and values, each once for all namespaces.
+    texts: HashSet<Text>,
 }
+
+/// Texts that are kept: any user may set values in namespaces of his own.
+const MOST_TEXTS: usize = 1 << 14;
 
 impl Settings {
     /// Writes the settings of the calling thread's namespace `netns` that changed.
@@ -34,9 +39,9 @@ impl Settings {
 
     /// Writes the settings of the host's interfaces that changed.
     pub fn of_interfaces(&mut self, rows: &mut TableWriter<Setting>) -> Result<(), Error> {
-        let all = nic::settings().into_iter();
-        all.map(|(name, value)| (name.into(), value.into()))
-            .try_for_each(|(name, value)| self.note(0, name, value, rows))
+        nic::settings()
+            .into_iter()
+            .try_for_each(|(name, value)| self.note(0, &name, &value, rows))
     }
 
     fn sample(
@@ -51,7 +56,7 @@ impl Settings {
                 continue;
             };
             let value: Vec<&str> = value.split_ascii_whitespace().collect();
-            self.note(netns, name.into(), value.join(" ").into(), rows)?;
+            self.note(netns, name, &value.join(" "), rows)?;
         }
         Ok(())
     }
@@ -59,15 +64,17 @@ impl Settings {
     fn note(
         &mut self,
         netns: u32,
-        name: Text,
-        value: Text,
+        name: &str,
+        value: &str,
         rows: &mut TableWriter<Setting>,
     ) -> Result<(), Error> {
-        let key = (netns, name.clone());
-        if self.last.get(&key) == Some(&value) {
+        let last = self.last.get(&netns).and_then(|last| last.get(name));
+        if last.is_some_and(|last| **last == *value) {
             return Ok(());
         }
-        self.last.insert(key, value.clone());
+        let (name, value) = (self.text(name), self.text(value));
+        let of_namespace = self.last.entry(netns).or_default();
+        of_namespace.insert(name.clone(), value.clone());
         let time_ns = monotonic_ns();
         Ok(rows.push(Setting {
             time_ns,
@@ -75,5 +82,22 @@ impl Settings {
             name,
             value,
         })?)
+    }
+
+    fn text(&mut self, text: &str) -> Text {
+        if let Some(text) = self.texts.get(text) {
+            return text.clone();
+        }
+        if self.texts.len() >= MOST_TEXTS {
+            self.texts.clear();
+        }
+        let text = Text::from(text);
+        self.texts.insert(text.clone());
+        text
+    }
+
+    /// Forgets namespaces that are not there any more.
+    pub fn forget(&mut self, is_there: impl Fn(u32) -> bool) {
+        self.last.retain(|netns, _| *netns == 0 || is_there(*netns));
     }
 }

@@ -66,10 +66,10 @@ impl Control {
         self.moments.clone()
     }
 
-    /// How long the next round may go on: the last one, when it was told to stop, has its share of the end.
-    pub fn round(&self, stopping: bool, share: u32) -> Patience<'_> {
+    /// How long the next round may go on: the last one, when it was told to stop, no longer than the end.
+    pub fn round(&self, stopping: bool) -> Patience<'_> {
         if stopping {
-            self.moments.ending(share)
+            self.moments.ending()
         } else {
             self.moments.between()
         }
@@ -139,6 +139,12 @@ impl Worker {
     pub fn stop(&mut self) {
         // Hanging up is the signal.
         self.stop = None;
+    }
+
+    /// One that was told to stop.
+    pub fn told_to_stop(mut self) -> Worker {
+        self.stop();
+        self
     }
 
     /// Tells the thread to stop and waits for its last report.

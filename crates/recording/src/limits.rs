@@ -17,11 +17,11 @@ pub(crate) const PAGES: u64 = 64 << 20;
 /// Bytes of a page's header; one of ours has 30.
 pub(crate) const PAGE_HEADER: usize = 64 << 10;
 
-/// Bytes of a segment's footer. Of ours a group of 131,072 rows takes 5 kB.
+/// Bytes of a segment's footer. Of ours a group of 65,536 rows takes 5 kB.
 pub(crate) const FOOTER: u64 = 1 << 20;
 /// Groups of rows in a segment.
 pub(crate) const GROUPS: usize = 1 << 10;
-/// Rows of a group; ours have 131,072, other writers' a million.
+/// Rows of a group; ours have 65,536, other writers' a million.
 pub(crate) const GROUP_ROWS: u64 = 1 << 20;
 
 /// Rows that a table may have whatever the size of its files.

@@ -29,9 +29,9 @@ const SEAL_EVERY: Duration = Duration::from_secs(3);
 const FEED_EVERY: Duration = Duration::from_millis(100);
 /// What is both kept and followed: a reader that looks once a second, and files that are few.
 const FOLLOW_EVERY: Duration = Duration::from_secs(1);
-/// Rows held in memory before they are compressed into the open segment. A snapshot of 100,000
-/// sockets fits, so that compressing does not stretch the time it is taken over.
-const GROUP_ROWS: usize = 131_072;
+/// Rows held in memory before they are compressed into the open segment. A snapshot of 65,000 sockets fits, so that
+/// compressing does not stretch the time it is taken over. Several tables may be as full at once.
+const GROUP_ROWS: usize = 65_536;
 /// The same where rows come in batches: few enough that their columns stay in the CPU's cache.
 const BATCH_ROWS: usize = 8192;
 

@@ -14,7 +14,7 @@ use crate::filter::Filter;
 use crate::health::HealthLog;
 use crate::netns::{self, Found, Home};
 use crate::pace::{Allowance, Pace};
-use crate::patience::{OF_OTHERS, Patience};
+use crate::patience::Patience;
 use crate::worker::{Control, Report};
 
 /// Time between rounds: tables fill and ports run out over minutes, not milliseconds.
@@ -56,7 +56,7 @@ pub fn take_census(
         let stopping = control.stopping(pace.interval);
         pace.begin();
         let with_slabs = stopping || rounds % SLABS_EVERY == 0;
-        census.round(with_slabs, control.round(stopping, OF_OTHERS))?;
+        census.round(with_slabs, control.round(stopping))?;
         if stopping {
             break;
         }

@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::health::HealthLog;
 use crate::netns::{self, Found, Home};
 use crate::pace::{Allowance, Pace, thread_cpu};
-use crate::patience::{OF_OTHERS, Patience};
+use crate::patience::Patience;
 use crate::procfile::ProcFile;
 use crate::space;
 use crate::worker::{Control, Report};
@@ -65,7 +65,7 @@ pub fn watch_usage(
         if stopping {
             usage.looked_around = None; // a last look at processes and cgroups, too
         }
-        usage.round(control.round(stopping, OF_OTHERS))?;
+        usage.round(control.round(stopping))?;
         if stopping {
             usage.seal()?;
             return Ok(usage.report());
