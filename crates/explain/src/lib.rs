@@ -30,6 +30,7 @@ mod judge;
 mod kernel;
 mod late_behind;
 mod layer;
+pub mod limits;
 mod line;
 mod lost;
 mod matters;

@@ -3,6 +3,7 @@
 use analysis::words::{list, rounded};
 use analysis::{ListenSock, ProcessState};
 
+use crate::limits;
 use crate::places::accept_waits::{self, AcceptWaits};
 use crate::places::listener::{ListenerPlace, listener_places};
 use crate::places::lost_syn::ConnectTimes;
@@ -39,20 +40,6 @@ pub(crate) const CAUSE: Cause = Cause {
         all.map(|uneven| judge(&uneven)).collect()
     },
 };
-
-/// A queue that a worker empties is found empty by most samples, and never stands for seconds. Where requests tell how
-/// long they waited, any sample says in which queue.
-const LEAST_WAITING: f64 = 0.5;
-const LEAST_SAMPLES: u32 = 3;
-/// The kernel spreads connections evenly: of queues that are emptied alike, one in e¹⁰ is so many times as long
-/// as they are on average.
-const TIMES: f64 = 10.0;
-/// So many that came later were served meanwhile: with two workers chance gives a stuck one none of five in one of 32.
-const MIN_OVERTAKEN: u64 = 5;
-/// Fewer than this on average is an empty queue.
-const EMPTY: f64 = 0.1;
-/// What is spread at random lies within so many standard deviations.
-const DEVIATIONS: f64 = 3.0;
 
 /// A port whose sockets are not accepted from alike.
 struct Uneven<'a> {
@@ -100,7 +87,9 @@ fn longest_wait(socks: &[&ListenSock]) -> Option<(u64, RowRef)> {
 fn live(here: ListenerPlace<'_>) -> Vec<&ListenSock> {
     let socks = &here.listener.socks;
     let most = socks.iter().map(|s| s.samples).max().unwrap_or(0);
-    let most_of = socks.iter().filter(|s| s.samples.saturating_mul(2) >= most);
+    let most_of = socks
+        .iter()
+        .filter(|s| limits::MOST.reached(s.samples, most));
     most_of.collect()
 }
 
@@ -113,8 +102,9 @@ impl<'a> Uneven<'a> {
         let measured = waits.as_ref().is_some_and(AcceptWaits::are_measured);
         let stands = |s: &&ListenSock| {
             let share = f64::from(s.waiting_samples) / f64::from(s.samples.max(1));
-            let stood = s.waiting_samples >= LEAST_SAMPLES;
-            let often = s.waiting_samples >= 2 && share >= LEAST_WAITING;
+            let stood = s.waiting_samples >= limits::STUCK_SAMPLES.as_u32();
+            let often = s.waiting_samples >= limits::SEEN_TWICE.as_u32()
+                && share >= limits::STUCK_SHARE.share();
             stood || often || measured && s.waited(accept_waits::SEEN_NS)
         };
         let (mut stuck, idle): (Vec<_>, Vec<_>) = live(here).into_iter().partition(stands);
@@ -122,13 +112,20 @@ impl<'a> Uneven<'a> {
         let idle_ns = longest_wait(&idle).map(|(ns, _)| ns as f64);
         let longer = |s: &ListenSock| {
             let waits = s.longest_wait().zip(idle_ns);
-            let longer = waits.is_some_and(|((ns, _), idle)| ns as f64 >= TIMES * idle);
+            let longer = waits
+                .is_some_and(|((ns, _), idle)| ns as f64 >= limits::STUCK_TIMES.times() * idle);
             measured && longer && s.waited(accept_waits::SEEN_NS)
         };
-        stuck.retain(|s| s.mean_queue() >= TIMES * idle_queue.max(EMPTY) || longer(s));
+        stuck.retain(|s| {
+            s.mean_queue()
+                >= limits::STUCK_TIMES.times() * idle_queue.max(limits::QUEUE_EMPTY.number())
+                || longer(s)
+        });
         stuck.sort_by(|a, b| b.mean_queue().total_cmp(&a.mean_queue()));
         // A moment in which somebody waits most of them may have had.
-        let once = stuck.iter().all(|s| s.waiting_samples < 2);
+        let once = stuck
+            .iter()
+            .all(|s| s.waiting_samples < limits::SEEN_TWICE.as_u32());
         let fewer = !once || stuck.len() < idle.len() || stuck.len() == 1;
         let uneven = !stuck.is_empty() && !idle.is_empty() && fewer;
         if !uneven && measured {
@@ -146,7 +143,7 @@ impl<'a> Uneven<'a> {
     /// Where samples missed it: one process read all that had waited, and others that came meanwhile were served.
     fn by_requests(here: ListenerPlace<'a>, waits: AcceptWaits<'a>) -> Option<Uneven<'a>> {
         let reader = waits.reader()?;
-        if waits.overtaken_by() < MIN_OVERTAKEN {
+        if waits.overtaken_by() < limits::OVERTAKEN.count() {
             return None;
         }
         let holds = |s: &&ListenSock| s.held_by[..] == [reader];
@@ -237,7 +234,8 @@ impl<'a> Uneven<'a> {
     fn looks(&self) -> Option<[Step; 2]> {
         let (ns, row) = longest_wait(&self.stuck).filter(|_| !self.sampled)?;
         let (idle_ns, idle_row) = longest_wait(&self.idle)?;
-        let shorter = ns >= accept_waits::SEEN_NS && ns as f64 >= TIMES * idle_ns as f64;
+        let shorter = ns >= accept_waits::SEEN_NS
+            && ns as f64 >= limits::STUCK_TIMES.times() * idle_ns as f64;
         shorter.then(|| {
             [
                 say!(
@@ -325,7 +323,10 @@ impl<'a> Uneven<'a> {
             expected: rounded(expected),
             measured: rounded(grown),
             unit: "connections".into(),
-            agrees: grown <= expected + DEVIATIONS * deviation + 2.0,
+            agrees: grown
+                <= expected
+                    + limits::SPREAD_EVENLY.times() * deviation
+                    + limits::SAME_COUNT_SLACK.number(),
             tolerance: "3 standard deviations above: which socket it is is drawn by a hash".into(),
         })
     }

@@ -8,6 +8,7 @@ use self::standing::Standing;
 use analysis::words::{count, duration, figure, plural};
 use analysis::{ProcessState, Rise};
 
+use crate::limits;
 use crate::moment::{Began, Since};
 use crate::places::listener::{ListenerPlace, MIN_DROPS, listener_places};
 use crate::places::lost_syn::ConnectTimes;
@@ -50,10 +51,6 @@ pub(crate) const CAUSE: Cause = Cause {
             .collect()
     },
 };
-
-/// When at least this share of samples shows a crowded queue, the application is too slow; when
-/// fewer do, bursts are too large.
-const SUSTAINED: f64 = 0.3;
 
 /// A listener whose accept queue overflowed.
 struct Overflow<'a> {
@@ -251,7 +248,7 @@ impl<'a> Overflow<'a> {
             ProcessState::OnCpu,
         ];
         let stuck = culprit(scope).is_some_and(|p| stuck.contains(&p.state));
-        crowded > 0 && (stuck || crowded as f64 >= SUSTAINED * samples as f64)
+        crowded > 0 && (stuck || limits::QUEUE_SUSTAINED.reached(crowded, samples))
     }
 
     /// Arrivals and accepts per second; `None` when no client is on this host, for a SYN that is
@@ -459,7 +456,8 @@ impl<'a> Overflow<'a> {
             measured: longest,
             unit: "connections".into(),
             // Handshakes that complete on several CPUs at once can exceed it.
-            agrees: (longest - most).abs() <= most * 0.1 + 2.0,
+            agrees: (longest - most).abs()
+                <= most * limits::SAME_COUNT.share() + limits::SAME_COUNT_SLACK.number(),
             tolerance: "± 10 % and 2".into(),
         })
     }

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use analysis::words::{count, duration, list, percent, plural};
 use recording::Text;
 
+use crate::limits;
 use crate::places::refusals::{Refusals, places};
 use crate::places::reset_ends::ResetEnds;
 use crate::vocabulary::*;
@@ -41,16 +42,6 @@ pub(crate) const CAUSE: Cause = Cause {
     find,
 };
 
-/// Fewer in a moment are somebody trying, or a service that was starting.
-const MIN_REFUSED: u64 = 10;
-/// So many are enough when they come one after the other: somebody connects again and again.
-const MIN_AGAIN: u64 = 3;
-/// For at least so long, s.
-const MIN_AGAIN_S: f64 = 2.0;
-/// And in so much of what was tried.
-const MIN_SHARE: f64 = 0.05;
-/// When the clients are not on this host, one of them must insist: scanners knock once or twice.
-const MIN_PER_CLIENT: u64 = 5;
 /// Other addresses of the port that are told.
 const SHOWN_ADDRESSES: usize = 3;
 
@@ -78,7 +69,7 @@ fn no(asked: &Asked) -> Option<Step> {
 fn few_without_port(asked: &Asked) -> Option<Step> {
     let failed = asked.destination()?.without_port();
     let refused = failed.filter(|c| c.refused.is_some()).count() as u64;
-    (refused < MIN_REFUSED).then(|| {
+    (refused < limits::REFUSED.count()).then(|| {
         say!(
             "{refused} of them got a reset",
             refused = Quantity::count(refused)
@@ -97,7 +88,7 @@ fn refused_by_another(resets: &ResetEnds) -> Option<Step> {
     };
     let sent: u64 = to.into_iter().filter_map(at).map(|r| r.sent()).sum();
     let refused_here = Quantity::count(sent).rows(resets.server_rows());
-    (sent.saturating_mul(2) < resets.refused.len() as u64).then(|| {
+    (!limits::MOST.reached(sent, resets.refused.len())).then(|| {
         say!(
             "the server is on this host, and its kernel refused {refused_here} for want of a socket",
             refused_here
@@ -111,7 +102,7 @@ fn never_came(resets: &ResetEnds) -> Option<Step> {
     let n = rejected.len() as u64;
     let rows = rejected.iter().map(|r| r.row());
     let dropped_here = Quantity::of(n, "packet").rows(rows.take(SHOWN_ROWS));
-    (n.saturating_mul(2) > resets.count()).then(|| {
+    limits::MOST.exceeded(n, resets.count()).then(|| {
         say!(
             "{dropped_here} were dropped by a firewall of this host before they reached the server",
             dropped_here
@@ -137,7 +128,7 @@ fn seconds(place: &Refusals) -> f64 {
 /// A client here, or one away that tried often.
 fn insisted(place: &Refusals) -> bool {
     let mut remotes = place.groups.iter().flat_map(|g| &g.remotes);
-    !place.ids.is_empty() || remotes.any(|r| r.count >= MIN_PER_CLIENT)
+    !place.ids.is_empty() || remotes.any(|r| r.count >= limits::REFUSED_TO_ONE.count())
 }
 
 /// Another sent the resets: something listens there, or a firewall here threw the SYNs away.
@@ -148,9 +139,9 @@ fn is_anothers(place: &Refusals) -> bool {
 
 fn judge(place: &Refusals) -> Option<Finding> {
     let (at, n) = (place.at, place.refused());
-    let again = n >= MIN_AGAIN && seconds(place) >= MIN_AGAIN_S;
+    let again = n >= limits::FAILED_AGAIN.count() && seconds(place) >= limits::FAILED_OVER.s();
     let share = n as f64 / place.tried.max(n) as f64;
-    let enough = (n >= MIN_REFUSED || again) && share >= MIN_SHARE;
+    let enough = (n >= limits::REFUSED.count() || again) && share >= limits::REFUSED_SHARE.share();
     if !enough || !insisted(place) || is_anothers(place) {
         return None;
     }

@@ -3,6 +3,7 @@
 use analysis::words::{bytes, plural};
 
 use crate::actions::flush_conntrack;
+use crate::limits;
 use crate::places::unanswered_syns::{MIN_LOST, UnansweredSyns, places};
 use crate::vocabulary::*;
 
@@ -34,12 +35,8 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| places(story).iter().filter_map(judge).collect(),
 };
 
-/// The table counts entries that are just being made as well: it is full from here on.
-const FULL: f64 = 0.95;
 /// What an entry takes on a 64-bit kernel, with the extensions that are usual, bytes.
-const ENTRY_BYTES: u64 = 320;
-/// So many times as many drops of other packets, and a rule may have dropped the SYNs.
-const OTHERS: u64 = 10;
+const LINUX_ENTRY_BYTES: u64 = 320;
 
 /// The table of a namespace at its fullest, and the packets that it dropped.
 struct Table {
@@ -67,7 +64,7 @@ impl Table {
     }
 
     fn is_full(&self) -> bool {
-        self.held as f64 >= FULL * self.most as f64
+        limits::CONNTRACK_FULL.reached(self.held, self.most)
     }
 }
 
@@ -129,7 +126,7 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
         .because("the table counts the drops itself, and its entries are at the limit")
         .at_most_if(
             Level::Medium,
-            table.dropped > lost.saturating_mul(OTHERS),
+            table.dropped > lost.saturating_mul(limits::OTHERS_DROPPED.count()),
             "most of what it dropped were other packets: a rule may have dropped these SYNs",
         )
         .steps(place.firewall_steps())
@@ -198,9 +195,9 @@ fn advice(place: &UnansweredSyns, netns: &Netns, table: &Table, lost: u64) -> Ve
                  counts for itself",
     )
     .risk(format!(
-        "Memory: up to {} more per namespace, at some {ENTRY_BYTES} bytes per entry; chains \
+        "Memory: up to {} more per namespace, at some {LINUX_ENTRY_BYTES} bytes per entry; chains \
                  grow longer unless nf_conntrack_buckets grows, too.",
-        bytes(room.saturating_mul(ENTRY_BYTES))
+        bytes(room.saturating_mul(LINUX_ENTRY_BYTES))
     ))
     .effect(format!(
         "Room for {more} connections more; at {} new ones per second it lasts {} s if none \

@@ -1,5 +1,6 @@
 //! C46: connection tracking drops SYNs because another packet had taken their entry.
 
+use crate::limits;
 use crate::places::unanswered_syns::places;
 use crate::places::untracked_syns::{UntrackedSyns, none_failed};
 use crate::vocabulary::*;
@@ -101,10 +102,10 @@ fn by_chance(untracked: &UntrackedSyns) -> Option<Check> {
     (once > 0).then(|| Check {
         formula: "connects that lost a second SYN < half of those that lost one, as a full range would have it"
             .into(),
-        expected: once as f64 / 2.0,
+        expected: once as f64 * limits::MOST.share(),
         measured: twice as f64,
         unit: "connects".into(),
-        agrees: twice.saturating_mul(2) <= once,
+        agrees: !limits::MOST.exceeded(twice, once),
         tolerance: "at most".into(),
     })
 }

@@ -8,6 +8,7 @@ use analysis::Thread;
 use analysis::stats::ratio;
 use analysis::words::{duration, figure, percent};
 
+use crate::limits;
 use crate::places::process::{connections, listens, owners};
 use crate::places::runqueue::{self, Rivals, former_cpus, serves_softirq, thread_step};
 use crate::vocabulary::*;
@@ -38,17 +39,6 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| places(story).iter().map(judge).collect(),
 };
 
-/// Below this share of the time, waiting is what every busy host has.
-const LEAST_SHARE: f64 = 0.30;
-/// Waiting less than this in all is a start or a burst, ns.
-const LEAST_WAIT_NS: u64 = 200_000_000;
-/// Threads are sampled once a second: of a program whose threads waited for less in all behind others, a moment
-/// is all that is known, ns.
-const LEAST_IN_ALL_NS: u64 = 1_000_000_000;
-/// A thread that waits less than this beside its running has most of what it wants.
-const LEAST_TO_RUNNING: f64 = 0.5;
-/// A mean wait of less, each time that it wants a CPU, is the scheduler's ordinary work, ns.
-const LEAST_MEAN_NS: u64 = 1_000_000;
 const UNHARMED: &str = "none of its connections waited for it, as far as samples tell";
 
 /// A thread that waits, and for what; with those of the same program that do so, too.
@@ -103,13 +93,15 @@ fn was_on_cpu(asked: &Asked) -> Option<Step> {
     let calls = asked.calls()?;
     let call = calls.call;
     let (took, on_cpu) = (Quantity::ns(calls.took_ns), Quantity::ns(calls.on_cpu_ns));
-    (calls.on_cpu_ns.saturating_mul(2) >= calls.took_ns).then(|| {
-        say!(
-            "of {took} in {call} {on_cpu} were on a CPU: it did not wait for one",
-            took,
-            on_cpu
-        )
-    })
+    limits::MOST
+        .reached(calls.on_cpu_ns, calls.took_ns)
+        .then(|| {
+            say!(
+                "of {took} in {call} {on_cpu} were on a CPU: it did not wait for one",
+                took,
+                on_cpu
+            )
+        })
 }
 
 /// No thread of an application waits as long.
@@ -130,16 +122,16 @@ fn nobody_waits(asked: &Asked) -> Option<Step> {
 
 /// Whether a thread waits for a CPU more than it should.
 fn waits(thread: &Thread) -> bool {
-    thread.waited_ns() >= LEAST_WAIT_NS
-        && thread.waiting() >= LEAST_SHARE
-        && thread.waited_ns() as f64 >= LEAST_TO_RUNNING * thread.on_cpu_ns() as f64
+    thread.waited_ns() >= limits::CONTENDED_WAIT.ns()
+        && thread.waiting() >= limits::CONTENDED_SHARE.share()
+        && limits::WAITS_TO_RUNNING.reached(thread.waited_ns(), thread.on_cpu_ns())
 }
 
 /// Whether it waits because its cgroup has spent its quota. Others that want the CPU are what a busy host
 /// has; being taken off it is not, and whoever asks in one period of a dozen waits for most of it.
 fn is_throttled(story: &Story, thread: &Thread) -> bool {
     let quota = || Quota::of(story, thread).filter(|quota| quota.certain);
-    thread.waited_ns() >= LEAST_WAIT_NS && quota().is_some()
+    thread.waited_ns() >= limits::CONTENDED_WAIT.ns() && quota().is_some()
 }
 
 fn places(story: &Story) -> Vec<Waiter<'_>> {
@@ -168,7 +160,7 @@ fn places(story: &Story) -> Vec<Waiter<'_>> {
         }
     }
     programs.retain(|program| match program.why {
-        Why::Rivals(_) => program.waited_ns() >= LEAST_IN_ALL_NS,
+        Why::Rivals(_) => program.waited_ns() >= limits::BETWEEN_SAMPLES.ns(),
         Why::Quota(_) => true,
     });
     programs
@@ -240,7 +232,7 @@ fn judge(waiter: &Waiter) -> Finding {
     case.verify(match &waiter.why {
         Why::Rivals(_) => sentence!(
             "Under the same load `tcpwhy stat threads` shows less than {share} in column LAT for {comm}.",
-            share = percent(LEAST_SHARE),
+            share = percent(limits::CONTENDED_SHARE.share()),
             comm = &thread.comm
         ),
         Why::Quota(quota) => sentence!(
@@ -260,7 +252,7 @@ impl<'a> Waiter<'a> {
                 // What it waits for is its own: its service has used up its CPUs.
                 if rivals.are_its_own()
                     || !rivals.explain_the_wait()
-                    || thread.mean_wait_ns() < LEAST_MEAN_NS
+                    || thread.mean_wait_ns() < limits::SCHEDULERS_TURN.ns()
                 {
                     return None;
                 }
@@ -381,7 +373,9 @@ impl<'a> Waiter<'a> {
         let own = self.story.waits.all.iter();
         let own = own.filter(|w| w.tid == self.thread.tid);
         let longest = own.max_by_key(|w| w.runqueue_ns)?;
-        let after = longest.runqueue_ns.filter(|ns| *ns >= LEAST_MEAN_NS)?;
+        let after = longest
+            .runqueue_ns
+            .filter(|ns| *ns >= limits::SCHEDULERS_TURN.ns())?;
         let woken = match &longest.cause {
             Some(packet) => format!("a packet from {} had woken it", packet.from),
             None => "it had been woken".into(),

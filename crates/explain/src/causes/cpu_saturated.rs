@@ -8,6 +8,7 @@ use ahash::AHashMap;
 use analysis::Thread;
 use analysis::words::{duration, figure, percent, rounded};
 
+use crate::limits;
 use crate::places::process::{connections_of, owners};
 use crate::places::runqueue::{self, Rivals, serves_softirq, thread_step};
 use crate::vocabulary::*;
@@ -41,22 +42,6 @@ pub(crate) const CAUSE: Cause = Cause {
     },
 };
 
-/// Threads that wait for less beside their running have most of what they want: at random arrivals that is a
-/// CPU that is a third busy.
-const LEAST_TO_RUNNING: f64 = 0.5;
-/// Threads are sampled once a second: of less a moment is all that is known, ns.
-const LEAST_IN_ALL_NS: u64 = 1_000_000_000;
-/// A mean wait of less, each time that one wants a CPU, is the scheduler's ordinary work, ns.
-const LEAST_MEAN_NS: u64 = 1_000_000;
-/// Its own service must have been seen on its CPUs for this share of the longest wait: the profile leaves some
-/// out.
-const LEAST_SEEN: f64 = 0.5;
-const WHOLE: f64 = 0.8;
-/// A cgroup that was throttled for this share of the wait explains it.
-const LEAST_THROTTLED: f64 = 0.5;
-/// A CPU that is less idle has no room for what waits.
-const NO_ROOM: f64 = 0.1;
-
 /// A service whose threads wait for each other's CPUs.
 struct Saturated<'a> {
     story: &'a Story,
@@ -83,8 +68,8 @@ fn no(asked: &Asked) -> Option<Step> {
     let rivals = Rivals::of(story, longest, None);
     let seconds = |s: f64| Quantity::ns((s * 1e9) as u64);
     let waited = Quantity::ns(longest.waited_ns()).rows(longest.rows());
-    if throttled_ms(story, pid) * 1e6 >= LEAST_THROTTLED * longest.waited_ns() as f64
-        && longest.waited_ns() >= LEAST_IN_ALL_NS / 2
+    if throttled_ms(story, pid) * 1e6 >= limits::THROTTLED.share() * longest.waited_ns() as f64
+        && longest.waited_ns() >= limits::BETWEEN_SAMPLES.ns() / 2
     {
         return Some(say!(
             "its cgroup's quota was spent, whatever the CPUs had left: it waited {waited_ms}",
@@ -167,9 +152,10 @@ fn mean_wait_ns(threads: &[&Thread]) -> u64 {
 /// Whether threads wait for a CPU for long, as often as that is, and beside what they run.
 fn are_kept_waiting(threads: &[&Thread]) -> bool {
     let waited = sum(threads, Thread::waited_ns);
-    waited >= LEAST_IN_ALL_NS
-        && waited as f64 >= LEAST_TO_RUNNING * sum(threads, Thread::on_cpu_ns) as f64
-        && mean_wait_ns(threads) >= LEAST_MEAN_NS
+    waited >= limits::BETWEEN_SAMPLES.ns()
+        && waited as f64
+            >= limits::WAITS_TO_RUNNING.share() * sum(threads, Thread::on_cpu_ns) as f64
+        && mean_wait_ns(threads) >= limits::SCHEDULERS_TURN.ns()
 }
 
 impl<'a> Saturated<'a> {
@@ -181,13 +167,13 @@ impl<'a> Saturated<'a> {
         let longest = *threads.iter().max_by_key(|t| t.waited_ns())?;
         // Of most services that is enough to know: the profile and the connections are looked at last.
         let kept = || throttled_ms(story, longest.pid) * 1e6;
-        let quota = || kept() >= LEAST_THROTTLED * longest.waited_ns() as f64;
+        let quota = || kept() >= limits::THROTTLED.share() * longest.waited_ns() as f64;
         if !are_kept_waiting(&threads) || quota() {
             return None;
         }
         let rivals = Rivals::of(story, longest, None);
         let known_s = rivals.own_seconds() + rivals.foreign_seconds();
-        let seen = known_s * 1e9 >= LEAST_SEEN * longest.waited_ns() as f64;
+        let seen = known_s * 1e9 >= limits::SEEN_MEANWHILE.share() * longest.waited_ns() as f64;
         if !seen || !rivals.are_its_own() {
             return None;
         }
@@ -301,7 +287,7 @@ impl<'a> Saturated<'a> {
             expected: rounded(waited),
             measured: rounded(own),
             unit: "s".into(),
-            agrees: own >= WHOLE * waited,
+            agrees: own >= limits::ALL_THE_WHILE.share() * waited,
             tolerance: "not below it by more than 20 %: the profile leaves some out".into(),
         }
     }
@@ -351,7 +337,7 @@ fn judge(service: &Saturated) -> Finding {
         n => format!("{} (pid {} and {} more)", thread.comm, thread.pid, n - 1),
     };
     let (wanted, had) = (figure(service.wanted()), figure(service.had()));
-    let idle = story.cpus.all().any(|c| c.idle > NO_ROOM);
+    let idle = story.cpus.all().any(|c| c.idle > limits::NO_ROOM.share());
     let place = service.rivals.place();
     let conns = service.conns.values().copied();
     Case::new(story, CAUSE, service.scope())

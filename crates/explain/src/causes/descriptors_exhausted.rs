@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use analysis::denied::Denials;
 use analysis::resources::Line;
 
+use crate::limits;
 use crate::places::accept_waits::{self, AcceptWaits, waiting_samples};
 use crate::places::listener::ListenerPlace;
 use crate::places::lost_syn::ConnectTimes;
@@ -86,13 +87,10 @@ fn of_processes(story: &Story) -> BTreeMap<u32, (&str, &Line)> {
     named.collect()
 }
 
-/// With a limit no higher nobody can serve: three standard ones and a listener. It is a sandbox (sshd's child).
-const SANDBOX: f64 = 4.0;
-
 /// The kernel gives the next descriptor below the limit: when as many are open, there is none.
 fn is_full(line: &Line) -> bool {
     line.limit
-        .is_some_and(|limit| line.most >= limit && limit > SANDBOX)
+        .is_some_and(|limit| line.most >= limit && limit > limits::SANDBOX_FILES.number())
 }
 
 fn places(story: &Story) -> Vec<Full<'_>> {
@@ -128,7 +126,7 @@ fn places(story: &Story) -> Vec<Full<'_>> {
 fn stands(here: ListenerPlace) -> bool {
     let (waiting, samples) = waiting_samples(here);
     let measured = || accept_waits::at(here).is_some_and(|waits| waits.are_measured());
-    waiting >= 2 && waiting.saturating_mul(2) >= samples || measured()
+    waiting >= limits::SEEN_TWICE.count() && limits::MOST.reached(waiting, samples) || measured()
 }
 
 impl Full<'_> {

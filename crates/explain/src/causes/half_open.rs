@@ -7,6 +7,7 @@ use analysis::Seen;
 use analysis::stats::median;
 use analysis::words::{count, duration, percent, plural};
 
+use crate::limits;
 use crate::places::unanswered_syns::UnansweredSyns;
 use crate::vocabulary::*;
 
@@ -36,12 +37,6 @@ pub(crate) const CAUSE: Cause = Cause {
     symptom: Some(Symptom::Connects),
     find,
 };
-
-/// None is expected: a client that is alive knows its connections. A few are a program that was killed while
-/// its host was cut off.
-const MIN_MET: usize = 5;
-/// A connect that met one ends within the schedule of SYNs, ns.
-const SAME_CONNECT_NS: u64 = 64_000_000_000;
 
 type Key = (Option<u32>, Endpoint);
 
@@ -77,7 +72,7 @@ fn no(asked: &Asked) -> Option<Step> {
     }
     let reached = Quantity::of(met, "SYN");
     let told = asked.story.health.has(&SourceName::Drops);
-    (told && met < MIN_MET as u64)
+    (told && met < limits::HALF_OPEN_MET.as_usize() as u64)
         .then(|| say!("{reached} met an established socket there", reached))
 }
 
@@ -88,7 +83,7 @@ fn server_closes(place: &UnansweredSyns) -> Option<Step> {
     let first = ended.clone().filter(|c| c.peer_closed);
     let (n, of) = (first.clone().count() as u64, ended.count() as u64);
     let rows = first.filter_map(Conn::row).take(SHOWN_ROWS);
-    (n > 0 && n.saturating_mul(2) >= of).then(|| {
+    (n > 0 && limits::MOST.reached(n, of)).then(|| {
         say!(
             "of {ended} to it the server closed {closed_first} first: it keeps TIME_WAIT sockets, and \
              forgets no less than its clients",
@@ -100,7 +95,7 @@ fn server_closes(place: &UnansweredSyns) -> Option<Step> {
 
 fn find(story: &Story) -> Found {
     let all = HalfOpen::all(story).into_iter();
-    all.filter(|h| h.met.len() >= MIN_MET)
+    all.filter(|h| h.met.len() >= limits::HALF_OPEN_MET.as_usize())
         .map(|h| judge(&h))
         .collect()
 }
@@ -111,7 +106,7 @@ fn connect_of(syns: &[u64], accepted_ns: u64) -> Option<u64> {
     let came = syns.partition_point(|ns| *ns < accepted_ns);
     let mut next = accepted_ns;
     let of_one = syns[..came].iter().rev().copied().take_while(|ns| {
-        let follows = next.saturating_sub(*ns) <= SAME_CONNECT_NS;
+        let follows = next.saturating_sub(*ns) <= limits::SAME_CONNECT.ns();
         next = *ns;
         follows
     });
@@ -163,7 +158,7 @@ impl<'a> HalfOpen<'a> {
                 continue;
             };
             let until = conn.established_ns.or(conn.ended_ns);
-            let until = until.unwrap_or(conn.start_ns.saturating_add(SAME_CONNECT_NS));
+            let until = until.unwrap_or(conn.start_ns.saturating_add(limits::SAME_CONNECT.ns()));
             if server == conn.remote {
                 if opened && conn.start_ns <= last && first <= until {
                     place.hit.push((id as ConnId, conn));

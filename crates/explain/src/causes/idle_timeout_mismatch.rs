@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use analysis::account;
 use analysis::words::{count, duration, percent, plural};
 
+use crate::limits;
 use crate::places::peer_resets::{
     PeerResets, Phase, Reset, is_foreign, places, reset_of, spread, usual,
 };
@@ -40,9 +41,6 @@ pub(crate) const CAUSE: Cause = Cause {
     symptom: None,
     find,
 };
-
-/// A timeout makes the pauses alike, a restart the moments: one differs so many times as much as the other.
-const APART: u64 = 2;
 
 /// Connections to a server that closes what was idle for so long.
 struct Mismatch<'a> {
@@ -114,8 +112,9 @@ impl Mismatch<'_> {
 
     /// A server that is restarted closes all connections at one moment, however long each was idle.
     fn is_timeout(&self) -> bool {
-        self.apart()
-            .is_none_or(|(moments, pauses)| pauses.saturating_mul(APART) <= moments)
+        self.apart().is_none_or(|(moments, pauses)| {
+            pauses.saturating_mul(limits::TIMEOUT_OR_RESTART.count()) <= moments
+        })
     }
 
     /// A pool that closes what its server has closed long ago may get a reset for that; one that sent before
@@ -125,7 +124,7 @@ impl Mismatch<'_> {
         late == 0
             || self
                 .unanswered()
-                .is_some_and(|(n, _)| n.saturating_mul(2) >= late)
+                .is_some_and(|(n, _)| limits::MOST.reached(n, late))
     }
 
     /// Resets that came when its program had closed as well.
@@ -214,10 +213,10 @@ impl Mismatch<'_> {
         Some(Check {
             formula: "the pauses before the FINs differ by less than half of what their moments do"
                 .into(),
-            expected: seconds(moments / APART),
+            expected: seconds(moments / limits::TIMEOUT_OR_RESTART.count()),
             measured: seconds(pauses),
             unit: "s".into(),
-            agrees: pauses.saturating_mul(APART) <= moments,
+            agrees: pauses.saturating_mul(limits::TIMEOUT_OR_RESTART.count()) <= moments,
             tolerance: "at most: a restart closes all at one moment, after pauses of all lengths"
                 .into(),
         })

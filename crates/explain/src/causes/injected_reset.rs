@@ -9,6 +9,7 @@ use analysis::words::{count, percent, plural};
 use analysis::{Rejected, What};
 use recording::Addr;
 
+use crate::limits;
 use crate::places::refusals::Refusals;
 use crate::places::reset_ends::ResetEnds;
 use crate::vocabulary::*;
@@ -45,12 +46,6 @@ pub(crate) const CAUSE: Cause = Cause {
     find,
 };
 
-/// Fewer connects are somebody trying.
-const MIN_REFUSED: usize = 10;
-/// Connections that stood are not reset by chance; one may be a lost record.
-const MIN_BROKEN: usize = 5;
-/// Of the resets at a place, what must be explained by one sender to name it.
-const MOST: f64 = 0.8;
 /// Places looked at, one by one.
 const MAX_PLACES: usize = 65_536;
 
@@ -79,20 +74,22 @@ fn no(asked: &Asked) -> Option<Step> {
 fn the_peer_had_closed(ends: &ResetEnds) -> Option<Step> {
     let closed = ends.all().filter(|(_, c)| c.peer_closed).count() as u64;
     let closed_before = Quantity::count(closed).rows(ends.received_rows());
-    (closed as f64 >= MOST * ends.count() as f64).then(|| {
-        say!(
-            "of {ended} the other end had closed {closed_before} itself before its reset came",
-            ended = Quantity::of(ends.count(), "connection"),
-            closed_before
-        )
-    })
+    limits::BY_ONE_SENDER
+        .reached(closed, ends.count())
+        .then(|| {
+            say!(
+                "of {ended} the other end had closed {closed_before} itself before its reset came",
+                ended = Quantity::of(ends.count(), "connection"),
+                closed_before
+            )
+        })
 }
 
 /// The kernel itself refused the connects.
 fn no_socket_was_there(place: &Refusals) -> Option<Step> {
     let (sent, here) = (place.sent(), place.ids.len() as u64);
     let (firewalled, rows) = place.firewalled();
-    let explains = sent > 0 && sent as f64 >= MOST * here as f64 && firewalled < sent;
+    let explains = sent > 0 && limits::BY_ONE_SENDER.reached(sent, here) && firewalled < sent;
     let resets = Quantity::of(sent, "reset").rows(place.rows());
     let firewall_dropped = Quantity::of(firewalled, "SYN").rows(rows);
     (explains && place.told()).then(|| {
@@ -111,13 +108,15 @@ fn sockets_sent_them(ends: &ResetEnds) -> Option<Step> {
     let rows = own.iter().map(|s| s.row()).take(SHOWN_ROWS);
     let sent = Quantity::of(own.len() as u64, "reset").rows(rows);
     let ended = Quantity::of(ends.count(), "connection");
-    (own.len() as f64 >= MOST * ends.count() as f64).then(|| {
-        say!(
-            "this host's own sockets sent {sent} on these {ended}",
-            sent,
-            ended
-        )
-    })
+    limits::BY_ONE_SENDER
+        .reached(own.len(), ends.count())
+        .then(|| {
+            say!(
+                "this host's own sockets sent {sent} on these {ended}",
+                sent,
+                ended
+            )
+        })
 }
 
 fn find(story: &Story) -> Found {
@@ -229,7 +228,7 @@ impl Site<'_> {
         let clients: BTreeSet<Addr> = refused.map(|(_, c)| c.local.addr).collect();
         let to = |addr: &Addr| own.to.get(addr).copied().unwrap_or(0);
         let to_them: u64 = clients.iter().map(to).sum();
-        to_them > 0 && to_them.saturating_mul(2) >= self.ends.refused.len() as u64
+        to_them > 0 && limits::MOST.reached(to_them, self.ends.refused.len())
     }
 
     /// The namespace whose firewall dropped the packets that most of the resets answered.
@@ -239,7 +238,9 @@ impl Site<'_> {
             *by_netns.entry(rejected.netns).or_default() += 1;
         }
         let (netns, n) = by_netns.into_iter().max_by_key(|(_, n)| *n)?;
-        (n as f64 >= MOST * self.ends.count() as f64).then_some(netns)
+        limits::BY_ONE_SENDER
+            .reached(n, self.ends.count())
+            .then_some(netns)
     }
 
     fn scope(&self) -> Scope {
@@ -274,7 +275,8 @@ impl Site<'_> {
 
 fn judge(site: &Site, own: &Own) -> Option<Finding> {
     let ends = &site.ends;
-    let enough = ends.refused.len() >= MIN_REFUSED || ends.broken.len() >= MIN_BROKEN;
+    let enough = ends.refused.len() >= limits::REFUSED.as_usize()
+        || ends.broken.len() >= limits::BROKEN.as_usize();
     let here = site.firewall().is_some();
     if !enough || !(here || site.unsent(own)) {
         return None;

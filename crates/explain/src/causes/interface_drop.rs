@@ -2,6 +2,7 @@
 
 use analysis::words::percent;
 
+use crate::limits;
 use crate::places::interfaces::{
     MIN_LOST, MIN_SHARE, Traffic, Way, by_softnet, interfaces, is_missed, missed, missed_check,
     not_softnet,
@@ -29,10 +30,6 @@ pub(crate) const CAUSE: Cause = Cause {
     symptom: Some(Symptom::Retransmits),
     find: |story| find(story).into(),
 };
-
-/// What TCP misses it misses of what crosses its interfaces: one that carries less than this, of what the busiest one
-/// does, may as well have dropped what nobody wanted.
-const CARRIES: f64 = 0.5;
 
 fn find(story: &Story) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -90,7 +87,7 @@ fn judge(
     let unwanted = (!is_missed(again, lost, certain)).then_some(
         "TCP missed next to none of it: packets of other protocols, or such that nobody here wants",
     );
-    let carries_less = !certain && (way.packets as f64) < CARRIES * most as f64;
+    let carries_less = !certain && !limits::CARRIES.reached(way.packets, most);
     let elsewhere = carries_less.then_some(
         "another interface carries more: that TCP missed as many may be its doing, and these packets such that \
          nobody here wants",

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use analysis::words::percent;
 use analysis::{Cpu, CpuTimes};
 
+use crate::limits;
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -28,22 +29,6 @@ pub(crate) const CAUSE: Cause = Cause {
     symptom: None,
     find: |story| judge(story).into_iter().collect(),
 };
-
-/// Half of its time and more goes to packets: it is these that leave it no rest.
-const SOFTIRQ: f64 = 0.5;
-/// A CPU that rests less than this has no more to give.
-const REST: f64 = 0.1;
-/// The others could take them: they rest half of their time, all together.
-const OTHERS_REST: f64 = 0.5;
-/// It takes so much of all packets, and of the interrupts of network devices: of two queues that share a load evenly
-/// it would be a half.
-const ALL: f64 = 0.8;
-/// Packets per second below which no CPU is at its limit for their number.
-const MIN_PACKETS: f64 = 1_000.0;
-/// A queue that is emptied without pause raises hardly an interrupt: so few tell where they go.
-const MIN_INTERRUPTS: u64 = 10;
-/// Two ways of counting, one packet by packet and one by interrupts, of which each brings many or none.
-const ALIKE: f64 = 0.2;
 
 /// Share of a CPU's time in interrupts and softirqs.
 fn softirq(spent: CpuTimes) -> f64 {
@@ -108,13 +93,19 @@ fn judge(story: &Story) -> Option<Finding> {
     let rest = others.iter().map(|c| c.idle).sum::<f64>() / others.len().max(1) as f64;
     let all: u64 = cpus.iter().map(|c| c.processed).sum();
     let taken = busiest.processed as f64 / all.max(1) as f64;
-    let full = softirq(busiest.spent) >= SOFTIRQ && busiest.idle <= REST;
-    let enough = all as f64 >= MIN_PACKETS * story.seconds();
-    if others.is_empty() || !full || rest < OTHERS_REST || taken < ALL || !enough {
+    let full = softirq(busiest.spent) >= limits::SOFTIRQ_SHARE.share()
+        && busiest.idle <= limits::REST.share();
+    let enough = all as f64 >= limits::PACKETS_PER_S.number() * story.seconds();
+    if others.is_empty()
+        || !full
+        || rest < limits::OTHERS_REST.share()
+        || taken < limits::ONE_CPU_TAKES.share()
+        || !enough
+    {
         return None;
     }
     let raised = Raised::on(story, busiest.number);
-    if raised.all < MIN_INTERRUPTS || raised.share() < ALL {
+    if raised.all < limits::INTERRUPTS.count() || raised.share() < limits::ONE_CPU_TAKES.share() {
         return None;
     }
     let names: Vec<String> = raised
@@ -185,7 +176,7 @@ fn alike(taken: f64, raised: &Raised) -> Check {
         expected: of(raised.share()),
         measured: of(taken),
         unit: "%".into(),
-        agrees: (taken - raised.share()).abs() <= ALIKE,
+        agrees: (taken - raised.share()).abs() <= limits::INTERRUPTS_ALIKE.share(),
         tolerance: "± 20 points: an interrupt brings one packet or many".into(),
     }
 }

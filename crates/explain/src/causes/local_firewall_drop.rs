@@ -8,6 +8,7 @@ use ahash::AHashMap;
 use analysis::words::{count, percent, plural};
 use recording::Addr;
 
+use crate::limits;
 use crate::lost::SYN_TIMEOUT_NS;
 use crate::places::losses::Losses;
 use crate::places::unanswered_syns::{MIN_LOST, UnansweredSyns, places};
@@ -44,16 +45,13 @@ pub(crate) const CAUSE: Cause = Cause {
     },
 };
 
-/// Each drop is the kernel's own word: a few connects that waited for one are told, and `matters` decides.
-const MIN_SEEN: u64 = 3;
-
 /// Most of what a firewall dropped, the table of tracked connections says that it dropped.
 fn is_tracking(place: &UnansweredSyns) -> bool {
     let Some(netns) = place.firewall_netns() else {
         return false;
     };
     let (untracked, _) = place.untracked(netns);
-    untracked > 0 && untracked.saturating_mul(2) >= place.firewall_drops()
+    untracked > 0 && limits::MOST.reached(untracked, place.firewall_drops())
 }
 
 fn no(asked: &Asked) -> Option<Step> {
@@ -97,7 +95,7 @@ fn no_syn_dropped(place: &UnansweredSyns) -> Option<Step> {
             firewall_dropped
         ));
     }
-    (dropped < MIN_SEEN).then(|| {
+    (dropped < limits::FIREWALL_SEEN.count()).then(|| {
         say!(
             "a firewall of this host dropped {firewall_dropped} to it",
             firewall_dropped
@@ -105,24 +103,19 @@ fn no_syn_dropped(place: &UnansweredSyns) -> Option<Step> {
     })
 }
 
-/// Of clients elsewhere, hardly one sends a SYN again: so they were answered, or do not wait.
-const ANSWERED: f64 = 0.98;
-/// What is dropped is retransmitted after a second; so much later it has come, ns.
-const COMES_AGAIN_NS: u64 = SYN_TIMEOUT_NS + SYN_TIMEOUT_NS / 2;
-
 /// Whether clients elsewhere that were dropped let it be, as those do that a rule answers (`reject`).
 fn is_let_be(place: &UnansweredSyns) -> bool {
     let story = place.story;
-    let before_ns = story.end_ns.saturating_sub(COMES_AGAIN_NS);
+    let before_ns = story.end_ns.saturating_sub(limits::COMES_AGAIN.ns());
     let listener = place.listener();
     let accepted = listener.map(|(_, l)| story.all(&l.accepted).map(|(_, c)| c.remote));
     let accepted: BTreeSet<Endpoint> = accepted.into_iter().flatten().collect();
-    let (mut once, mut of) = (0, 0);
+    let (mut once, mut of) = (0, 0_u64);
     for (from, again) in story.resets.rejected_at(place.at, before_ns) {
         of += 1;
         once += u64::from(!again && !accepted.contains(&from));
     }
-    let few = once < MIN_LOST || (once as f64) < ANSWERED * of as f64;
+    let few = once < MIN_LOST || !limits::ANSWERED.reached(once, of);
     place.times.delayed.is_empty() && !few
 }
 
@@ -155,7 +148,8 @@ fn by_turns(place: &UnansweredSyns) -> bool {
     let remotes = place.firewalled().flat_map(|g| &g.remotes);
     let both = remotes.filter_map(|from| {
         let (n, when) = let_in.get(&from.addr)?;
-        let meanwhile = (when & from.slots).count_ones() * 2 >= from.slots.count_ones();
+        let meanwhile =
+            limits::MOST.reached((when & from.slots).count_ones(), from.slots.count_ones());
         meanwhile.then_some((from.count, *n))
     });
     let (dropped, accepted) = both.fold((0, 0), |sum, n| (sum.0 + n.0, sum.1 + n.1));
@@ -169,11 +163,11 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
     // One that also answers is `injected-reset`: its clients do not wait.
     let clients = story.all(&place.clients);
     let refused = clients.filter(|(_, c)| c.refused.is_some()).count() as u64;
-    let answered = place.is_rejected() || refused.saturating_mul(2) >= lost;
-    if lost < MIN_SEEN || is_tracking(place) || answered {
+    let answered = place.is_rejected() || limits::MOST.reached(refused, lost);
+    if lost < limits::FIREWALL_SEEN.count() || is_tracking(place) || answered {
         return None;
     }
-    let clients_here = place.times.delayed.len() as u64 >= MIN_SEEN;
+    let clients_here = place.times.delayed.len() as u64 >= limits::FIREWALL_SEEN.count();
     if !clients_here && !by_turns(place) {
         return None;
     }

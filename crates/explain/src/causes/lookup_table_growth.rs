@@ -10,6 +10,7 @@ use analysis::stats::ratio;
 use analysis::structures::Structure;
 use analysis::words::{count, duration, figure, percent, rounded};
 
+use crate::limits;
 use crate::vocabulary::*;
 use kinds::{KINDS, Kind, LookedUp, Walked, passed};
 
@@ -43,13 +44,6 @@ pub(crate) const CAUSE: Cause = Cause {
     },
 };
 
-/// Below this share of one CPU nobody notices.
-const LEAST_CPU: f64 = 0.02;
-/// Fewer samples than this say little about a share.
-const LEAST_SAMPLES: u64 = 50;
-/// How far the cost of an entry may be from the usual one: it depends on the caches.
-const COST_FACTOR: f64 = 8.0;
-
 /// Hardly anything walks such a structure, or what does has a short way.
 fn no(asked: &Asked) -> Option<Step> {
     let profile = &asked.story.profile;
@@ -57,7 +51,7 @@ fn no(asked: &Asked) -> Option<Step> {
     let of_samples = samples(&profile.groups);
     let mut busy = KINDS.iter().filter(|kind| {
         let n = walking(kind);
-        n >= LEAST_SAMPLES && profile.of_one_cpu(n) >= LEAST_CPU
+        n >= limits::LOOKUP_SAMPLES.count() && profile.of_one_cpu(n) >= limits::LOOKUP_CPU.share()
     });
     let Some(kind) = busy.next() else {
         let walking: u64 = KINDS.iter().map(walking).sum();
@@ -74,7 +68,7 @@ fn no(asked: &Asked) -> Option<Step> {
         .map(|(_, size)| (passed(&size.fullest), size.fullest.row))
         .max_by(|a, b| a.0.total_cmp(&b.0))?;
     let name = kind.name;
-    (walk < kind.least_walk && busy.next().is_none()).then(|| {
+    (walk < kind.least_walk.number() && busy.next().is_none()).then(|| {
         say!(
             "a look-up in {name} passes {mean_chain} entries",
             mean_chain = Quantity::new(walk, figure(walk)).rows([row])
@@ -167,7 +161,7 @@ fn judge(walk: &Walk) -> Finding {
 /// the connections that came, else taken as even.
 fn grown(story: &Story, kind: &Kind, netns: u32, size: &Structure) -> f64 {
     if kind.structure != "ehash" {
-        return 0.5;
+        return limits::GROWN_EVENLY.share();
     }
     let added = size.fullest.entries.saturating_sub(size.first.entries);
     let came = story.conns.iter();
@@ -177,7 +171,7 @@ fn grown(story: &Story, kind: &Kind, netns: u32, size: &Structure) -> f64 {
         until.saturating_sub(c.start_ns) as f64
     });
     let mean_open = open_ns.sum::<f64>() / (story.seconds() * 1e9);
-    let share = ratio(mean_open, added as f64).unwrap_or(0.5);
+    let share = ratio(mean_open, added as f64).unwrap_or(limits::GROWN_EVENLY.share());
     share.clamp(0.0, 1.0)
 }
 
@@ -197,7 +191,7 @@ impl<'a> Walk<'a> {
     fn of(story: &'a Story, kind: &'static Kind) -> Option<Walk<'a>> {
         let sizes = story.structures.named(kind.structure);
         let walks = sizes.map(|(netns, size)| (passed(&size.fullest), netns, size));
-        let walks = walks.filter(|(longest, ..)| *longest >= kind.least_walk);
+        let walks = walks.filter(|(longest, ..)| *longest >= kind.least_walk.number());
         let lookups = |netns| looked_up(story, kind.looked_up, netns).0.max(1);
         let work = |longest: f64, netns| longest * lookups(netns) as f64;
         let most = walks.max_by(|a, b| {
@@ -212,8 +206,9 @@ impl<'a> Walk<'a> {
         let n = samples(inside.iter().copied());
         let all = samples(profile.groups.iter().filter(|g| kind.walked.within(g)));
         let share = ratio(n as f64, all as f64)?;
-        let matters =
-            n >= LEAST_SAMPLES && share >= kind.least_share && profile.of_one_cpu(n) >= LEAST_CPU;
+        let matters = n >= limits::LOOKUP_SAMPLES.count()
+            && share >= kind.least_share.share()
+            && profile.of_one_cpu(n) >= limits::LOOKUP_CPU.share();
         let through = |f: &&&'static str| samples(profile.passing(&[f]));
         let function = kind.functions.iter().max_by_key(through)?;
         let first = passed(&size.first);
@@ -286,7 +281,7 @@ impl<'a> Walk<'a> {
 
     /// What so many look-ups of that length cost elsewhere.
     fn cost_check(&self) -> Option<Check> {
-        let (entries, entry_ns) = (self.kind.entries, self.kind.entry_ns);
+        let (entries, entry_ns) = (self.kind.entries, self.kind.entry.number());
         let expected = self.lookups as f64 * self.mean * entry_ns / 1e9;
         let measured = self.cpu_seconds();
         let walk = match self.size.fullest.buckets {
@@ -304,10 +299,11 @@ impl<'a> Walk<'a> {
             expected: rounded(expected),
             measured: rounded(measured),
             unit: "s".into(),
-            agrees: measured * COST_FACTOR >= expected && measured <= expected * COST_FACTOR,
+            agrees: measured * limits::LOOKUP_COST_FACTOR.times() >= expected
+                && measured <= expected * limits::LOOKUP_COST_FACTOR.times(),
             tolerance: format!(
                 "within a factor of {}: an entry costs more outside of the caches",
-                figure(COST_FACTOR)
+                figure(limits::LOOKUP_COST_FACTOR.times())
             ),
         })
     }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use analysis::Agreed;
 use analysis::words::{count, list, plural};
 
+use crate::limits;
 use crate::places::listener::{ListenerPlace, listener_places};
 use crate::places::options::{QUEUED, Sorted, ThroughputLoss, WAITS, WithoutOptions, any_lasts};
 use crate::vocabulary::*;
@@ -31,8 +32,6 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| places(story).iter().map(judge).collect(),
 };
 
-/// Seen from the receiver a transfer is held up by the window if it reaches this share of 65,535 bytes per round trip.
-const MIN_OF_CEILING: f64 = 0.5;
 /// Servers that clients of this host connect to, looked at one by one.
 const MAX_PLACES: usize = 65_536;
 
@@ -326,7 +325,8 @@ fn held_up(throughput: &ThroughputLoss) -> bool {
     };
     throughput.slow.iter().any(|f| {
         let waits = f.rwnd_share.is_some_and(|share| share >= WAITS);
-        let at_ceiling = f.rate >= MIN_OF_CEILING * ceiling && f.rate <= ceiling * 1.25;
+        let at_ceiling = f.rate >= limits::AT_WINDOWS_CEILING.share() * ceiling
+            && f.rate <= ceiling * (1.0 + limits::CEILING_TOLERANCE.share());
         small(f.snd_wnd) && (waits || (f.rwnd_share.is_none() && at_ceiling))
     })
 }

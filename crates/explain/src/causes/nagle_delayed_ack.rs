@@ -9,6 +9,7 @@ use analysis::account::{self, Role as Serves, ServiceKey};
 use analysis::stats::{median, ratio};
 use analysis::words::{figure, rounded};
 
+use crate::limits;
 use crate::places::path::{End, ends, median_of, min_rtt_us, sample_rows, senders, usual_rtt};
 use crate::programs::{self, Setting};
 use crate::vocabulary::*;
@@ -36,25 +37,6 @@ pub(crate) const CAUSE: Cause = Cause {
     find,
 };
 
-/// Linux delays an ACK by 40 ms at least (TCP_DELACK_MIN), and its timer fires up to some ticks late:
-/// above this it is something else, µs.
-const MOST_US: f64 = 60_000.0;
-/// Below this mean and deviation of the round trips few of them were delayed.
-const LEAST_US: f64 = 30_000.0;
-/// A path with a longer round trip hides the delay in it.
-const MAX_RTT_US: u32 = 20_000;
-/// Samples of a kind, over all connections: fewer are chance.
-const MIN_HELD: u32 = 3;
-/// Waits of this length were ended by a delayed ACK's release, ns.
-const WAITS_NS: std::ops::RangeInclusive<u64> = 36_000_000..=60_000_000;
-/// A message is a segment in flight and the one that is held behind it.
-const SEGMENTS: u64 = 2;
-/// Segments that are sent for each that is held: those of a megabyte and a half take longer than the delay of
-/// one below 300 Mbit/s.
-const MOST_SENT: f64 = 1_000.0;
-/// Counted by timer and by segment, at different moments.
-const SAME: f64 = 0.25;
-
 /// A service whose connections hold messages back: a listener's answers, or what goes to a destination.
 struct Sender<'a> {
     story: &'a Story,
@@ -73,7 +55,7 @@ fn no(asked: &Asked) -> Option<Step> {
     let ends = &asked.losses()?.ends;
     let held: u32 = ends.iter().map(|e| e.transfer.held).sum();
     let of: u32 = ends.iter().map(|e| e.transfer.samples).sum();
-    (held < MIN_HELD || f64::from(held) < f64::from(of) / 2.0).then(|| {
+    (held < limits::HELD_SAMPLES.as_u32() || !limits::MOST.reached(held, of)).then(|| {
         say!(
             "{held_samples} of {samples} found a segment held back although the windows had room",
             held_samples = Quantity::count(held),
@@ -117,7 +99,7 @@ fn places(story: &Story) -> Vec<Sender<'_>> {
     });
     let often = |s: &Sender| {
         let samples = s.held.iter().map(|e| e.transfer.held).sum::<u32>();
-        s.late.is_some() || samples >= MIN_HELD
+        s.late.is_some() || samples >= limits::HELD_SAMPLES.as_u32()
     };
     let held = senders.filter(|s| !s.held.is_empty());
     held.filter(|s| often(s) && s.is_delayed()).collect()
@@ -133,14 +115,17 @@ fn late(story: &Story) -> BTreeMap<ServiceKey, LeftLate> {
 /// A small segment was held in some samples, and round trips swing up to the delay.
 fn is_held(end: &End) -> bool {
     let t = end.transfer;
-    let late = longest(end).is_some_and(|us| (LEAST_US..=MOST_US).contains(&us));
-    let quiet = t.resends.count() * 10 <= t.segments();
+    let late = longest(end).is_some_and(|us| {
+        (f64::from(limits::DELAYED_ACK_LEAST.us())..=f64::from(limits::DELAYED_ACK_MOST.us()))
+            .contains(&us)
+    });
+    let quiet = !limits::SMALL_PART.exceeded(t.resends.count(), t.segments());
     t.held > 0 && late && quiet && is_near(end)
 }
 
 /// Its path does not hide the delay, nor does it switch Nagle's algorithm off.
 fn is_near(end: &End) -> bool {
-    end.transfer.nagle && end.transfer.min_rtt_us <= MAX_RTT_US
+    end.transfer.nagle && end.transfer.min_rtt_us <= limits::DELAY_SHOWS.us()
 }
 
 /// Mean of the round trips and their mean deviation: where they are short and long by turns, the
@@ -156,7 +141,10 @@ fn waits(story: &Story) -> Waits {
     let mut waits = Waits::new();
     for wait in &story.waits.all {
         let arrival = wait.cause.as_ref().filter(|a| a.attempt == 0);
-        if let Some(arrival) = arrival.filter(|_| WAITS_NS.contains(&wait.waited_ns)) {
+        if let Some(arrival) = arrival.filter(|_| {
+            (limits::DELAYED_ACK_WAIT.ns()..=limits::DELAYED_ACK_MOST.ns())
+                .contains(&wait.waited_ns)
+        }) {
             let (n, rows) = waits.entry(arrival.from).or_default();
             *n += 1;
             if rows.len() < SHOWN_ROWS {
@@ -267,7 +255,7 @@ impl Sender<'_> {
         }
         let of_end = |e: &End| {
             let share = ratio(e.transfer.held.into(), e.transfer.samples.into());
-            let delay_us = longest(e).unwrap_or(LEAST_US);
+            let delay_us = longest(e).unwrap_or(f64::from(limits::DELAYED_ACK_LEAST.us()));
             share.unwrap_or(0.0) * e.transfer.span_ns as f64 / 1e3 / delay_us
         };
         self.held.iter().map(of_end).sum()
@@ -289,8 +277,8 @@ impl Sender<'_> {
         });
         let peers: Option<BTreeSet<u32>> = peers.collect();
         let acks: Option<u64> = peers.and_then(|all| all.into_iter().map(rise).sum());
-        let enough = acks.is_none_or(|acks| acks as f64 * 2.0 >= times);
-        enough && sent as f64 <= times * MOST_SENT
+        let enough = acks.is_none_or(|acks| limits::MOST.reached(acks, times));
+        enough && sent as f64 <= times * limits::SENT_PER_HELD.times()
     }
 
     /// Messages: counted, or if each is written in two pieces.
@@ -299,7 +287,7 @@ impl Sender<'_> {
             return late.of;
         }
         let sent: u64 = self.held.iter().map(|e| e.transfer.segments()).sum();
-        sent / SEGMENTS
+        sent / limits::HELD_SEGMENTS.count()
     }
 
     /// The namespace of the peers, when they are on this host.
@@ -403,16 +391,17 @@ impl Sender<'_> {
                 e.transfer.span_ns as f64,
             )
         })?;
-        let most = SEGMENTS as f64 * 1e6 / self.delay_us().max(1.0);
+        let most = limits::HELD_SEGMENTS.count() as f64 * 1e6 / self.delay_us().max(1.0);
         Some(Check {
             formula: format!(
-                "segments per second of a connection ≤ {SEGMENTS} per delay of {}",
+                "segments per second of a connection ≤ {} per delay of {}",
+                limits::HELD_SEGMENTS.count(),
                 self.delay()
             ),
             expected: rounded(most),
             measured: rounded(sent),
             unit: "segments/s".into(),
-            agrees: sent <= most * (1.0 + SAME),
+            agrees: sent <= most * (1.0 + limits::HELD_COUNTS_ALIKE.share()),
             tolerance: "not above it by more than 25 %: not every message is held".into(),
         })
     }
@@ -424,7 +413,7 @@ impl Sender<'_> {
             expected: messages,
             measured: acks,
             unit: "messages".into(),
-            agrees: (messages - acks).abs() <= messages * SAME,
+            agrees: (messages - acks).abs() <= messages * limits::HELD_COUNTS_ALIKE.share(),
             tolerance: "± 25 %: the first ACKs of a connection are not delayed".into(),
         }
     }

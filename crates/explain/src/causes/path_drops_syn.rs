@@ -3,6 +3,7 @@
 use analysis::words::{count, duration, list, plural};
 
 use crate::actions::former_sysctl;
+use crate::limits;
 use crate::matters::STALL_NS;
 use crate::modes::{modes, step, syn_schedule_of};
 use crate::places::other_ports::{Hosts, OtherPorts};
@@ -40,14 +41,8 @@ pub(crate) const CAUSE: Cause = Cause {
     },
 };
 
-/// A path that loses every twentieth packet loses data, too; and one below is no outage.
-const MIN_SHARE: f64 = 0.05;
-/// Of clients that give up fewer say so much: all that these tried was in vain.
-const MIN_IN_VAIN: u64 = 3;
 /// Timeouts no longer than this, ms: twice the first.
-const CAP_MS: u64 = 2_000;
-/// Of connections so many times fewer lose data than lose SYNs.
-const DATA_FACTOR: u64 = 2;
+const ADVISED_RTO_MAX_MS: u64 = 2_000;
 
 fn no(asked: &Asked) -> Option<Step> {
     few_retried(asked)
@@ -80,15 +75,19 @@ fn few_retried(asked: &Asked) -> Option<Step> {
 fn many(place: &UnansweredSyns) -> bool {
     let (silent, connects) = (place.times.silent(), place.times.total());
     let in_vain = place.passed() == 0 && place.times.gave_up_ns().is_some();
-    let least = if in_vain { MIN_IN_VAIN } else { MIN_LOST };
-    silent >= least && silent as f64 >= MIN_SHARE * connects as f64
+    let least = if in_vain {
+        limits::IN_VAIN.count()
+    } else {
+        MIN_LOST
+    };
+    silent >= least && limits::PATH_DROPS_SYN_SHARE.reached(silent, connects)
 }
 
 fn dropped_here(asked: &Asked) -> Option<Step> {
     let place = asked.silent()?;
     let dropped = place.drops_here().max(place.listener_drops());
     let unanswered = place.times.unanswered_syns();
-    (dropped > 0 && dropped.saturating_mul(2) >= unanswered).then(|| {
+    (dropped > 0 && limits::MOST.reached(dropped, unanswered)).then(|| {
         say!(
             "{dropped_here} for it came as far as this host, which dropped them; {unanswered} had no \
              answer",
@@ -103,7 +102,7 @@ fn refused_by_time_wait(asked: &Asked) -> Option<Step> {
     let place = asked.silent()?;
     let answered = place.strays + place.half_open;
     let retried = place.times.silent();
-    (answered >= MIN_LOST && answered.saturating_mul(2) >= retried).then(|| {
+    (answered >= MIN_LOST && limits::MOST.reached(answered, retried)).then(|| {
         say!(
             "{retried} got no answer to a SYN, and {seen} of sockets that were there already were seen",
             retried = Quantity::of(retried, "connect"),
@@ -115,7 +114,7 @@ fn refused_by_time_wait(asked: &Asked) -> Option<Step> {
 /// Of ends that send: those between the same addresses were established.
 fn no_syn_lost(asked: &Asked) -> Option<Step> {
     let (connections, retried) = asked.on_the_way()?;
-    (retried < MIN_LOST || (retried as f64) < MIN_SHARE * connections as f64).then(|| {
+    (retried < MIN_LOST || !limits::PATH_DROPS_SYN_SHARE.reached(retried, connections)).then(|| {
         say!(
             "{retried} of {connections} on this way retransmitted a SYN",
             retried = Quantity::count(retried),
@@ -129,17 +128,18 @@ fn is_lost_elsewhere(silent: &UnansweredSyns, others: &OtherPorts) -> bool {
     let (resent, established) = silent.data_resent();
     // As shares: resent ÷ established against silent ÷ all.
     // Clients of a full accept queue retransmit data as well: the last ACK of their handshake was dropped.
-    let data_too =
-        resent * silent.times.total() * DATA_FACTOR > n * established && !others.are_well();
+    let data_too = resent * silent.times.total() * limits::FEWER_LOSE_DATA.count()
+        > n * established
+        && !others.are_well();
     // A server that ends while SYNs are under way refuses a few.
     let clients = silent.story.all(&silent.clients).map(|(_, c)| c);
     let refused = clients.filter(|c| c.refused.is_some()).count() as u64;
     let hangs = !silent.hanging(STALL_NS).is_empty();
     let unanswered = silent.times.unanswered_syns();
-    let are_few = |known: u64| known.saturating_mul(2) < unanswered;
+    let are_few = |known: u64| !limits::MOST.reached(known, unanswered);
     (many(silent) || hangs)
         && !data_too
-        && refused * 2 < n
+        && !limits::MOST.reached(refused, n)
         && !silent.is_rejected()
         // Of most of them nothing is known here.
         && are_few(silent.drops_here())
@@ -398,9 +398,15 @@ fn capped(silent: &UnansweredSyns) -> Option<Advice> {
          7 s, not 15, where all double; for the seventh after 9 s, not 11, where the first four do not (measured)."
     );
     match number(sysctl::TCP_RTO_MAX_MS) {
-        Some(now) if now > CAP_MS => {
+        Some(now) if now > ADVISED_RTO_MAX_MS => {
             let of = story.netns(netns);
-            let advice = set_sysctl(&of, sysctl::TCP_RTO_MAX_MS, CAP_MS, risk, expected);
+            let advice = set_sysctl(
+                &of,
+                sysctl::TCP_RTO_MAX_MS,
+                ADVISED_RTO_MAX_MS,
+                risk,
+                expected,
+            );
             Some(Advice {
                 // The loss remains: not for a program to apply.
                 change: None,
@@ -411,7 +417,7 @@ fn capped(silent: &UnansweredSyns) -> Option<Advice> {
         Some(_) => None,
         None => Some(
             Advice::to(format!(
-                "Cap the timeouts: {}={CAP_MS} ({kernel}).",
+                "Cap the timeouts: {}={ADVISED_RTO_MAX_MS} ({kernel}).",
                 sysctl::TCP_RTO_MAX_MS
             ))
             .at("the namespace of whoever connects, on a kernel that has it")

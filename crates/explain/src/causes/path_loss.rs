@@ -8,6 +8,7 @@ use analysis::STALL;
 use analysis::stats::median;
 use analysis::words::{bit_rate, bytes, count, percent, plural, rounded};
 
+use crate::limits;
 use crate::places::losses::Losses;
 use crate::places::path::{End, Path, empty_us, limited, median_of, paths, sample_rows};
 use crate::places::process::connections;
@@ -42,21 +43,6 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| find(story).into(),
 };
 
-/// Fewer losses in a recording of seconds are what any path does.
-const MIN_LOST: u64 = 20;
-/// From here on, loss governs the rate of a path of 10 ms or more (Mathis: 40 segments in flight).
-const MIN_SHARE: f64 = 0.001;
-/// Of the losses that must have met an empty queue; the others were of any bottleneck.
-const MOST: f64 = 0.7;
-/// Mathis' constant, for a receiver that acknowledges each segment.
-const MATHIS: f64 = 1.22;
-/// Cubic keeps more in flight than the formula, which is Reno's; and p is measured.
-const MATHIS_TOLERANCE: f64 = 1.6;
-/// Where round trips are long and losses rare cubic keeps 1.054 × (RTT ÷ p)^¾ segments in flight (RFC 9438, 5.1).
-const CUBIC: f64 = 1.054;
-/// A window that was halved so often is one that losses govern, and no longer that of slow start.
-const HALVED: u64 = 8;
-
 fn find(story: &Story) -> Vec<Finding> {
     let (mut ways, mut findings) = (Vec::new(), Vec::new());
     for path in paths(story) {
@@ -90,7 +76,7 @@ fn few_retransmitted(asked: &Asked) -> Option<Step> {
     };
     let conns = connections(asked.story, *pid);
     let resent: u64 = conns.iter().map(|(_, c)| u64::from(c.retransmits)).sum();
-    (resent < MIN_LOST).then(|| {
+    (resent < limits::PATH_LOST.count()).then(|| {
         say!(
             "{retransmitted} were retransmitted on its {connections}",
             retransmitted = Quantity::of(resent, "segment"),
@@ -103,7 +89,7 @@ fn few_retransmitted(asked: &Asked) -> Option<Step> {
 fn no_loss(losses: &Losses) -> Option<Step> {
     let stalls = losses.ends.iter().map(|e| e.transfer.stall.in_a_row());
     let in_a_row: u64 = stalls.filter(|n| *n >= STALL).sum();
-    if in_a_row.saturating_mul(2) > losses.lost && in_a_row > 0 {
+    if limits::MOST.exceeded(in_a_row, losses.lost) && in_a_row > 0 {
         return Some(say!(
             "random loss lets one of the next tries through: all {failed} failed that retransmitted \
              the same segments time after time",
@@ -111,7 +97,7 @@ fn no_loss(losses: &Losses) -> Option<Step> {
         ));
     }
     let lost = Quantity::count(losses.lost).rows(sample_rows(&losses.ends));
-    if losses.lost < MIN_LOST || losses.share() < MIN_SHARE {
+    if losses.lost < limits::PATH_LOST.count() || losses.share() < limits::LOSS_GOVERNS.share() {
         let segments = Quantity::of(losses.segments, "segment");
         return Some(say!("{lost} of {segments} were lost", lost, segments));
     }
@@ -156,7 +142,7 @@ fn no_data_lost(place: &UnansweredSyns) -> Option<Step> {
     data.or_else(|| {
         // Of clients elsewhere only what came here is known.
         let refused = Quantity::of(place.strays, "SYN");
-        (place.strays > 0 && place.strays.saturating_mul(2) >= retried).then(|| {
+        (place.strays > 0 && limits::MOST.reached(place.strays, retried)).then(|| {
             say!(
                 "{refused} came in and were refused: no bad link or full queue (incast) lost them",
                 refused
@@ -169,12 +155,15 @@ fn judge(path: &Path) -> Option<Finding> {
     let (story, losses) = (path.story, path.losses());
     let min_rtt_us = path.min_rtt_us()?;
     let empty = met_empty(path, min_rtt_us);
-    let enough = losses.lost >= MIN_LOST && losses.share() >= MIN_SHARE;
-    let real = losses.spurious * 2 <= losses.lost && losses.are_elsewhere();
+    let enough =
+        losses.lost >= limits::PATH_LOST.count() && losses.share() >= limits::LOSS_GOVERNS.share();
+    let real = !limits::MOST.exceeded(losses.spurious, losses.lost) && losses.are_elsewhere();
     let lost = real && losses.are_spread() && !losses.are_tails();
-    let limited_by_rate =
-        || losses.share() >= full::LEAST_SHARE && beyond_random(&losses, min_rtt_us).is_some();
-    if !enough || !lost || empty < MOST || limited_by_rate() {
+    let limited_by_rate = || {
+        losses.share() >= limits::WINDOW_OF_EIGHT.share()
+            && beyond_random(&losses, min_rtt_us).is_some()
+    };
+    if !enough || !lost || empty < limits::LOST_BY_EMPTY_QUEUE.share() || limited_by_rate() {
         return None;
     }
     let scope = path.scope();
@@ -305,20 +294,20 @@ impl Governed {
 
     /// By Mathis' formula, bytes per second.
     fn most(&self) -> f64 {
-        self.mss / self.rtt_s * MATHIS / self.p.sqrt()
+        self.mss / self.rtt_s * limits::MATHIS.times() / self.p.sqrt()
     }
 
     /// By that of cubic.
     fn most_of_cubic(&self) -> f64 {
-        self.mss / self.rtt_s * CUBIC * (self.rtt_s / self.p).powf(0.75)
+        self.mss / self.rtt_s * limits::CUBIC.times() * (self.rtt_s / self.p).powf(0.75)
     }
 }
 
 /// What connections moved, and what they could at most if each packet were lost alone: losses that come together cut a
 /// window once.
 fn beyond_random(losses: &Losses, min_rtt_us: u32) -> Option<(f64, f64)> {
-    let governed = Governed::of(losses, min_rtt_us, HALVED)?;
-    let most = governed.most().max(governed.most_of_cubic()) * MATHIS_TOLERANCE;
+    let governed = Governed::of(losses, min_rtt_us, limits::HALVED.count())?;
+    let most = governed.most().max(governed.most_of_cubic()) * limits::MATHIS_TOLERANCE.times();
     (governed.rate > most).then_some((governed.rate, most))
 }
 
@@ -337,7 +326,7 @@ fn mathis(losses: &Losses, min_rtt_us: u32) -> Option<Check> {
         expected: mbit(most),
         measured: mbit(rate),
         unit: "Mbit/s".into(),
-        agrees: rate <= most * MATHIS_TOLERANCE,
+        agrees: rate <= most * limits::MATHIS_TOLERANCE.times(),
         tolerance: "at most 1.6 times it: cubic exceeds the formula, which is Reno's".into(),
     })
 }

@@ -3,6 +3,7 @@
 use analysis::STALL;
 use analysis::words::{count, plural};
 
+use crate::limits;
 use crate::moment::{Began, Since};
 use crate::places::outage::LEAST_NS;
 use crate::places::path::{End, Path, paths_of, senders};
@@ -38,11 +39,6 @@ pub(crate) const CAUSE: Cause = Cause {
     symptom: Some(Symptom::Retransmits),
     find: |story| find(story).into(),
 };
-
-/// One that hangs may have its own reason.
-const AT_LEAST: usize = 2;
-/// Of the connections that stood; of random loss one in thousands hangs so.
-const MOST: f64 = 0.8;
 
 /// Two addresses between which nothing passed.
 struct Outage<'a> {
@@ -115,10 +111,10 @@ impl<'a> Outage<'a> {
         let stood = path.ends.iter().filter(stands).count().max(hung.len());
         let timeouts: u64 = hung.iter().map(|e| e.transfer.stall.timeouts).sum();
         let dropped: u64 = hung.iter().map(|e| story.dropped(e.conn)).sum();
-        let is_one = hung.len() >= AT_LEAST
-            && hung.len() as f64 >= MOST * stood as f64
+        let is_one = hung.len() >= limits::SEVERAL_HANG.as_usize()
+            && limits::OUTAGE_SHARE.reached(hung.len(), stood)
             && to_ns.saturating_sub(from_ns) >= LEAST_NS
-            && dropped.saturating_mul(2) < timeouts;
+            && !limits::MOST.reached(dropped, timeouts);
         is_one.then_some(Outage {
             path,
             hung,
@@ -136,7 +132,7 @@ impl<'a> Outage<'a> {
     /// Most of those that hung were opened here.
     fn asks(&self) -> bool {
         let asks = self.hung.iter().filter(|e| e.conn.asks()).count();
-        asks * 2 > self.hung.len()
+        limits::MOST.exceeded(asks, self.hung.len())
     }
 
     /// For how long nothing passed, at least, ns: what was retransmitted last may have come through.

@@ -5,6 +5,7 @@ use analysis::stats::median;
 use analysis::words::rounded;
 use analysis::{STALL, Stall, Stuck};
 
+use crate::limits;
 use crate::matters::STALL_NS;
 use crate::moment::{Began, Since};
 use crate::places::path::{End, Path, paths_of, sample_rows, senders};
@@ -35,16 +36,6 @@ pub(crate) const CAUSE: Cause = Cause {
     symptom: Some(Symptom::Retransmits),
     find: |story| places(story).iter().map(judge).collect::<Vec<_>>().into(),
 };
-
-/// A timer that is backed off n times has waited 2ⁿ - 1 times; the kernel's jitter, a first timer that was
-/// still of the handshake, and a probe before it shift that by one.
-const TIMEOUTS_OFF: f64 = 1.0;
-/// Sockets that fell silent within this time did for one reason, ns: each sends at its own pace.
-const AT_ONCE_NS: u64 = 1_000_000_000;
-/// The first timeout of a segment comes after so long at most, on paths of less than 200 ms, ns.
-const FIRST_RTO_NS: u64 = 1_000_000_000;
-/// Quiet for so long before what hangs was sent, beyond its first RTO, a connection was idle, ns.
-const IDLE_NS: u64 = 1_500_000_000;
 
 /// How long a sender tries in vain by default (tcp_retries2), in words.
 const TRIES_FOR: &str = "15 minutes";
@@ -102,7 +93,7 @@ fn stuck(story: &Story, end: &End) -> Option<Stuck> {
     // The listener of one that has moved but its SYN may have had no room for it.
     let known = opened && stuck.moved > 1;
     // What hangs was not dropped here, whatever was before.
-    let gone = story.dropped(end.conn) * 2 < end.transfer.stall.in_a_row();
+    let gone = !limits::MOST.reached(story.dropped(end.conn), end.transfer.stall.in_a_row());
     (hangs && silent && known && gone && !is_left_over(story, end)).then_some(stuck)
 }
 
@@ -123,7 +114,7 @@ fn silence_ns(story: &Story, end: &End) -> u64 {
     let heard = heard_ns(story, end).unwrap_or(stall.first_ns);
     // A pause before the next request cost nobody anything.
     let sent = match stall.before {
-        0 => stall.first_ns.saturating_sub(FIRST_RTO_NS),
+        0 => stall.first_ns.saturating_sub(limits::FIRST_RTO.ns()),
         _ => 0,
     };
     until_ns(story, end).saturating_sub(heard.max(sent).min(stall.first_ns))
@@ -207,7 +198,7 @@ impl<'a> Silent<'a> {
         let mut pauses: Vec<u64> = self.hung.iter().map(pause).collect();
         let least = pauses.iter().copied().min().unwrap_or(0);
         let usual = median(&mut pauses)?;
-        (self.others_pass && least >= IDLE_NS).then_some((least, usual))
+        (self.others_pass && least >= limits::IDLE_BEFORE.ns()).then_some((least, usual))
     }
 
     /// What they waited of the recording.
@@ -278,7 +269,8 @@ impl<'a> Silent<'a> {
 
     /// Several fell silent at the same moment: one event.
     fn at_once(&self) -> bool {
-        let within = |(first, last): (u64, u64)| last.saturating_sub(first) <= AT_ONCE_NS;
+        let within =
+            |(first, last): (u64, u64)| last.saturating_sub(first) <= limits::SILENT_AT_ONCE.ns();
         self.hung.len() > 1 && self.last_heard().is_some_and(within)
     }
 
@@ -310,7 +302,7 @@ impl<'a> Silent<'a> {
             expected: rounded(expected),
             measured: rounded(measured),
             unit: "timeouts".into(),
-            agrees: (expected - measured).abs() <= TIMEOUTS_OFF,
+            agrees: (expected - measured).abs() <= limits::TIMEOUTS_OFF.number(),
             tolerance: "± 1: a tail loss probe comes first, and the sample later".into(),
         })
     }

@@ -6,6 +6,7 @@ use analysis::stats::median;
 use analysis::{Passed, STALL, Stuck};
 use recording::Addr;
 
+use crate::limits;
 use crate::moment::{Began, Since};
 use crate::places::path::{End, Path, paths_of, sample_rows, senders};
 use crate::vocabulary::*;
@@ -38,17 +39,9 @@ pub(crate) const CAUSE: Cause = Cause {
 };
 
 /// The MTU that every link must have which carries IPv6 (RFC 8200): what tunnels leave room for.
-const SAFE_MTU: u32 = 1_280;
+const ADVISED_MTU: u32 = 1_280;
 /// The packet that every host must take (RFC 791), for paths that are narrower still.
-const LEAST_MTU: u32 = 576;
-/// Timeouts that must have failed although something else had passed before them: of an outage that
-/// is over one may come at the end, and succeeds.
-const MIN_BESIDE: u64 = 2;
-/// Of a connection that hung when the recording began, with its timer backed off: one is enough, as those
-/// before it failed as well.
-const MIN_BESIDE_OLDER: u64 = 1;
-/// With one connection alone: one more, for which nothing but size is left as a reason.
-const MIN_ALONE: u64 = 4;
+const ADVISED_MTU_V4: u32 = 576;
 /// A path over which full segments hang while smaller packets pass.
 struct BlackHole<'a> {
     path: Path<'a>,
@@ -69,7 +62,7 @@ fn no(asked: &Asked) -> Option<Step> {
     let most = ends.iter().map(|e| e.transfer.stall.in_a_row()).max();
     let most = most.unwrap_or(0);
     let none = ends.iter().all(|e| stuck(asked.story, e).is_none());
-    (most < MIN_BESIDE || none).then(|| {
+    (most < limits::FAILED_BESIDE.count() || none).then(|| {
         say!(
             "at most {timeouts_in_a_row} timeouts in a row retransmitted the same segment, and none \
              hung while others passed",
@@ -102,7 +95,8 @@ fn stuck(story: &Story, end: &End) -> Option<Stuck> {
     let conn = end.conn;
     let known = conn.peer.is_some() || conn.bytes_acked.max(conn.bytes_received) > 0;
     // Of one that hung before: what was sent later has arrived, and the timer failed nevertheless.
-    let hung = stall.before > 0 && (stall.beside >= MIN_BESIDE_OLDER || stuck.sacked > 0);
+    let hung = stall.before > 0
+        && (stall.beside >= limits::FAILED_BESIDE_OLDER.count() || stuck.sacked > 0);
     let hangs = hung || seen_to_hang(end);
     let gone = story.dropped(conn) == 0;
     (known && hangs && gone).then_some(stuck)
@@ -111,16 +105,16 @@ fn stuck(story: &Story, end: &End) -> Option<Stuck> {
 /// Whether enough of it falls into the recording.
 fn seen_to_hang(end: &End) -> bool {
     let stall = &end.transfer.stall;
-    stall.timeouts >= STALL && stall.beside >= MIN_BESIDE
+    stall.timeouts >= STALL && stall.beside >= limits::FAILED_BESIDE.count()
 }
 
 /// A packet that should pass where one of `mtu` bytes does not, and the segment in it.
 fn safe(to: Addr, mtu: u32) -> Option<(u32, u32)> {
     let (headers, least) = match to.ip() {
-        IpAddr::V4(_) => (40, LEAST_MTU),
-        IpAddr::V6(_) => (60, SAFE_MTU),
+        IpAddr::V4(_) => (40, ADVISED_MTU_V4),
+        IpAddr::V6(_) => (60, ADVISED_MTU),
     };
-    let safe = [SAFE_MTU, least].into_iter().find(|safe| *safe < mtu)?;
+    let safe = [ADVISED_MTU, least].into_iter().find(|safe| *safe < mtu)?;
     Some((safe, safe - headers))
 }
 
@@ -133,7 +127,7 @@ impl<'a> BlackHole<'a> {
             .iter()
             .map(|(e, _)| e.transfer.stall.in_a_row())
             .max()?;
-        if !small.is_empty() || (hung.len() < 2 && most < MIN_ALONE) {
+        if !small.is_empty() || (hung.len() < 2 && most < limits::FAILED_ALONE.count()) {
             return None;
         }
         let stalls = || hung.iter().map(|(e, _)| &e.transfer.stall);

@@ -8,6 +8,7 @@ use analysis::profile::samples;
 use analysis::stats::{median, quantile, ratio};
 use analysis::words::{count, duration, figure, percent, rounded};
 
+use crate::limits;
 use crate::moment::{Began, Since};
 use crate::places::port_search::{
     BIND_TRY_NS, Destination, FUNCTIONS, HALF, Search, TRY_NS, destinations, took,
@@ -52,23 +53,12 @@ pub(crate) const CAUSE: Cause = Cause {
     },
 };
 
-/// Fewer connects than this with half of the ports in use are no pattern.
-const LEAST_CONNECTS: usize = 20;
-/// Fewer samples in the search say little about its cost.
-const LEAST_SAMPLES: u64 = 30;
-/// A search of less, per connect, is not what makes connecting slow, ns.
-const LEAST_COST_NS: f64 = 50_000.0;
-/// The walk is under a lock and not preempted: what it takes is CPU time, but for interrupts.
-const ON_CPU_FACTOR: f64 = 2.0;
-/// The cost of a try differs that much between processors and loads.
-const COST_FACTOR: f64 = 4.0;
-
 /// Hardly anybody searches.
 fn no(asked: &Asked) -> Option<Step> {
     let profile = &asked.story.profile;
     let searching = samples(profile.passing(FUNCTIONS).filter(|g| !g.softirq));
     let in_kernel = samples(profile.groups.iter().filter(|g| g.in_kernel()));
-    (searching < LEAST_SAMPLES && in_kernel > 0).then(|| {
+    (searching < limits::SEARCH_SAMPLES.count() && in_kernel > 0).then(|| {
         say!(
             "{searching} in the search for a local port, of {in_kernel} in the kernel",
             searching = Quantity::of(searching, "sample"),
@@ -81,9 +71,9 @@ fn judge(to: &Destination) -> Option<Finding> {
     let search = to.search();
     let cost_ns = search.cost_ns()?;
     if to.occupancy() < HALF
-        || search.slow.len() < LEAST_CONNECTS
-        || search.inside < LEAST_SAMPLES
-        || cost_ns < LEAST_COST_NS
+        || search.slow.len() < limits::SEARCHES.as_usize()
+        || search.inside < limits::SEARCH_SAMPLES.count()
+        || cost_ns < limits::SEARCH_COSTS.number()
     {
         return None;
     }
@@ -207,7 +197,7 @@ fn parity_step(to: &Destination, search: &Search) -> Option<Step> {
     let (before, after) = (even(&search.fast)?, even(&search.slow)?);
     let half = count(to.ports.capacity / 2);
     let rows = search.slow.iter().filter_map(|c| c.row()).take(SHOWN_ROWS);
-    ((before - after).abs() > 0.8).then(|| {
+    ((before - after).abs() > limits::PARITY_SHIFTS.share()).then(|| {
         say!(
             "Of the ports taken before that {even_before} are even, of those after it {even_after}: one \
              parity was full, and each search tried all {half} of it before it turned to the other.",
@@ -235,7 +225,7 @@ fn cost_check(to: &Destination, search: &Search) -> Check {
         ),
         expected,
         search.cpu_seconds,
-        COST_FACTOR,
+        limits::SEARCH_COST_FACTOR.times(),
     )
 }
 

@@ -3,6 +3,7 @@
 use analysis::stats::median;
 use analysis::words::{duration, percent};
 
+use crate::limits;
 use crate::places::port_search::{Destination, destinations, is_portless};
 use crate::vocabulary::*;
 
@@ -31,11 +32,6 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| destinations(story).iter().filter_map(judge).collect(),
 };
 
-/// Fewer failures than this may be one program that asked for a port of its own.
-const LEAST_FAILED: u64 = 5;
-/// The count of ports is of another moment than the failures.
-const FULL: f64 = 0.95;
-
 /// Hardly a connect failed without a port.
 fn no(asked: &Asked) -> Option<Step> {
     let story = asked.story;
@@ -62,7 +58,7 @@ fn no(asked: &Asked) -> Option<Step> {
     let fullest = ports
         .map(|(_, used)| used)
         .max_by_key(|used| used.most.used);
-    (failed < LEAST_FAILED).then(|| match fullest {
+    (failed < limits::PORTS_FAILED.count()).then(|| match fullest {
         Some(used) => say!(
             "{portless} failed without a local port, and {ports_used} of {ports} were in use at most",
             portless,
@@ -75,7 +71,9 @@ fn no(asked: &Asked) -> Option<Step> {
 
 fn judge(to: &Destination) -> Option<Finding> {
     let failed: Vec<&Conn> = to.without_port().collect();
-    if (failed.len() as u64) < LEAST_FAILED || to.occupancy() < FULL {
+    if (failed.len() as u64) < limits::PORTS_FAILED.count()
+        || to.occupancy() < limits::PORTS_FULL.share()
+    {
         return None;
     }
     let (at, scope) = (to.to, to.scope(None));

@@ -7,6 +7,7 @@ use analysis::Dropped;
 use analysis::stats::ratio;
 use recording::Text;
 
+use crate::limits;
 use crate::places::path::{End, limited, min_rtt_us, paths, rate, sample_rows, senders};
 use crate::vocabulary::*;
 
@@ -30,20 +31,12 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| places(story).iter().filter_map(judge).collect(),
 };
 
-/// Fewer are a burst at a start.
-const MIN_DROPS: u64 = 20;
-/// Dropping is how an active queue (fq_codel) tells senders to slow down: with a few hundred
-/// segments in flight, 1 in 1,000 or fewer.
-const MIN_SHARE: f64 = 0.003;
 /// A queue that holds this many round trips at the rate lets few senders fill the link.
-const ROUND_TRIPS: f64 = 2.0;
-/// A device sent at least this share of what is acknowledged of those that left by it: rates are of samples taken at
-/// different moments.
-const CARRIED: f64 = 0.5;
+const ADVISED_ROUND_TRIPS: f64 = 2.0;
 /// Of more devices their number is told.
-const MOST_NAMED: usize = 3;
+const SHOWN_INTERFACES: usize = 3;
 /// No smaller queue is advised: some large packets.
-const LEAST_QUEUE: f64 = 100_000.0;
+const ADVISED_QUEUE: f64 = 100_000.0;
 
 /// What the queueing disciplines of a namespace dropped, whatever the destination: it leaves through one
 /// device.
@@ -87,7 +80,7 @@ fn no(asked: &Asked) -> Option<Step> {
     let own: u64 = own.map(|(_, d)| d.by_qdisc).sum();
     let translated = drops.translated_to(of.iter().map(|(_, to)| *to));
     let dropped = own.saturating_add(translated);
-    (dropped < MIN_DROPS || dropped.saturating_mul(10) <= losses.lost).then(|| {
+    (dropped < limits::QDISC_DROPS.count() || !limits::SMALL_PART.exceeded(dropped, losses.lost)).then(|| {
         say!(
             "queueing disciplines of this host dropped {dropped_leaving} of the packets of these \
              connections; {lost} were lost",
@@ -249,7 +242,7 @@ impl Egress<'_> {
     fn carried(&self) -> f64 {
         let acked: u64 = self.go_there().map(|e| e.transfer.acked()).sum();
         let ns = self.story.end_ns.saturating_sub(self.story.start_ns);
-        ratio(acked as f64 * 1e9, ns as f64).unwrap_or(0.0) * CARRIED
+        ratio(acked as f64 * 1e9, ns as f64).unwrap_or(0.0) * limits::QDISC_CARRIED.share()
     }
 
     /// Leaves out the devices that sent less than what was acknowledged of these: acknowledgements to whoever
@@ -274,7 +267,7 @@ impl Egress<'_> {
         match &self.devices[..] {
             [] => "an interface".into(),
             [(device, ..)] => device.to_string(),
-            many if many.len() > MOST_NAMED => format!("one of {} interfaces", many.len()),
+            many if many.len() > SHOWN_INTERFACES => format!("one of {} interfaces", many.len()),
             many => {
                 let names: Vec<_> = many.iter().map(|(d, ..)| d.to_string()).collect();
                 format!("one of {}", names.join(", "))
@@ -293,8 +286,8 @@ impl Egress<'_> {
     /// A queue that would hold what arrives in bursts, bytes.
     fn roomy_queue(&self) -> u64 {
         let rtt_us = min_rtt_us(&self.ends).unwrap_or(0);
-        let trips = self.rate() * f64::from(rtt_us) / 1e6 * ROUND_TRIPS;
-        (trips.max(LEAST_QUEUE) / 1_000.0).ceil() as u64 * 1_000
+        let trips = self.rate() * f64::from(rtt_us) / 1e6 * ADVISED_ROUND_TRIPS;
+        (trips.max(ADVISED_QUEUE) / 1_000.0).ceil() as u64 * 1_000
     }
 
     fn reason(&self) -> &str {
@@ -408,7 +401,8 @@ impl Egress<'_> {
 }
 
 fn judge(egress: &Egress) -> Option<Finding> {
-    if egress.drops() < MIN_DROPS || egress.share() < MIN_SHARE {
+    if egress.drops() < limits::QDISC_DROPS.count() || egress.share() < limits::QDISC_SHARE.share()
+    {
         return None;
     }
     let (story, netns, place) = (egress.story, egress.netns, egress.named());

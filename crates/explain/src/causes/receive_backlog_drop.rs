@@ -28,9 +28,9 @@ pub(crate) const CAUSE: Cause = Cause {
 /// The kernel's reason.
 const REASON: &str = "CPU_BACKLOG";
 /// What `net.core.netdev_max_backlog` is by default.
-const DEFAULT: u64 = 1_000;
+const LINUX_NETDEV_MAX_BACKLOG: u64 = 1_000;
 /// So much more is advised.
-const LONGER: u64 = 4;
+const ADVISED_TIMES: u64 = 4;
 
 fn judge(story: &Story) -> Option<Finding> {
     let full = story.cpus.all().filter(|c| c.dropped > 0);
@@ -54,7 +54,9 @@ fn judge(story: &Story) -> Option<Finding> {
     };
     let packets = Quantity::of(lost, "packet");
     let limit = story.settings.number(0, sysctl::NETDEV_MAX_BACKLOG);
-    let longer = limit.unwrap_or(DEFAULT).saturating_mul(LONGER);
+    let longer = limit
+        .unwrap_or(LINUX_NETDEV_MAX_BACKLOG)
+        .saturating_mul(ADVISED_TIMES);
     let says = format!(
         "{packets} of {} for {place} were dropped; any connection of this host may be hit.",
         Quantity::count(of)
@@ -77,7 +79,7 @@ fn judge(story: &Story) -> Option<Finding> {
             "Softnet of {place} took {processed} and dropped {dropped}: net.core.netdev_max_backlog is {limit}.",
             processed = Quantity::of(taken, "packet"),
             dropped = Quantity::count(lost).rows(full.iter().flat_map(|c| c.rows).take(SHOWN_ROWS)),
-            limit = Quantity::count(limit.unwrap_or(DEFAULT))
+            limit = Quantity::count(limit.unwrap_or(LINUX_NETDEV_MAX_BACKLOG))
         )])
         .steps((of_tcp > 0).then(|| {
             say!(

@@ -5,6 +5,7 @@ mod at_receiver;
 use analysis::stats::median;
 use analysis::words::rounded;
 
+use crate::limits;
 use crate::places::path::{End, rate, rwnd_share, sample_rows, senders};
 use crate::places::receivers::other;
 use crate::places::window::{Allowance, HeldBack, MIN_HELD, filled, held_back};
@@ -36,12 +37,8 @@ pub(crate) const CAUSE: Cause = Cause {
     },
 };
 
-/// A reader that keeps up leaves less than this share of its window unread, in the median.
-const UNREAD: f64 = 0.25;
-/// What passes in a round trip beside the window: the round trip varies.
-const BEYOND: f64 = 1.25;
 /// So much more is advised: two doublings, as the path's own limit is not known.
-const LARGER: u64 = 4;
+const ADVISED_TIMES: u64 = 4;
 
 fn no(asked: &Asked) -> Option<Step> {
     if let Place::Receivers(ids) = asked.place {
@@ -82,8 +79,8 @@ fn is_held(story: &Story, end: &End) -> bool {
     let Some(window) = small else { return false };
     other(story, end).is_none_or(|r| {
         let unread = median(&mut r.transfer.unread_bytes.clone()).unwrap_or(0);
-        let found = u64::from(r.transfer.unread) * 2 >= u64::from(r.transfer.samples);
-        !found || f64::from(unread) <= UNREAD * f64::from(window.bytes)
+        let found = limits::MOST.reached(r.transfer.unread, r.transfer.samples);
+        !found || f64::from(unread) <= limits::READS_ALONG.share() * f64::from(window.bytes)
     })
 }
 
@@ -108,7 +105,7 @@ fn judge(story: &Story, place: &HeldBack) -> Option<Finding> {
     } else {
         limit.who().to_string()
     };
-    let larger = u64::from(window.bytes).saturating_mul(LARGER);
+    let larger = u64::from(window.bytes).saturating_mul(ADVISED_TIMES);
     Some(
         Case::new(story, CAUSE, scope)
             .layer(limit.layer())
@@ -181,7 +178,7 @@ fn once_per_round_trip(window: &Allowance) -> Check {
         expected: mbit(window.per_s()),
         measured: mbit(window.rate),
         unit: "Mbit/s".into(),
-        agrees: window.rate <= BEYOND * window.per_s(),
+        agrees: window.rate <= limits::BEYOND_WINDOW.times() * window.per_s(),
         tolerance: "not above it by more than 25 %: the window is sampled".into(),
     }
 }

@@ -2,6 +2,7 @@
 
 use analysis::words::percent;
 
+use crate::limits;
 use crate::places::interfaces::{MIN_LOST, MIN_SHARE, not_counted};
 use crate::places::path::End;
 use crate::vocabulary::*;
@@ -41,7 +42,7 @@ const DROPPED: &[&str] = &[
     counter::TCP_OFO_DROP,
 ];
 /// So much more is advised.
-const LARGER: u64 = 4;
+const ADVISED_TIMES: u64 = 4;
 
 fn judge(story: &Story, netns: u32) -> Option<Finding> {
     let rise = |name| story.counters.rise(netns, name);
@@ -131,12 +132,14 @@ fn judge(story: &Story, netns: u32) -> Option<Finding> {
 /// Whether it left half of its buffer unread: with headers and pages that are not full that is all of it.
 fn is_full(end: &End) -> bool {
     let most = end.transfer.unread_bytes.iter().max().copied().unwrap_or(0);
-    end.transfer.rcvbuf > 0 && u64::from(most) * 2 >= u64::from(end.transfer.rcvbuf)
+    end.transfer.rcvbuf > 0 && limits::MOST.reached(most, end.transfer.rcvbuf)
 }
 
 fn advice(story: &Story, scope: &Scope) -> Advice {
     let (name, netns) = (sysctl::TCP_RMEM, scope.netns.inode);
-    let value = buffer_sizes(story, netns, name, |most| most.saturating_mul(LARGER));
+    let value = buffer_sizes(story, netns, name, |most| {
+        most.saturating_mul(ADVISED_TIMES)
+    });
     Advice {
         action: format!(
             "Set {name}=\"{value}\", let nobody set a small SO_RCVBUF, and have the application read sooner."

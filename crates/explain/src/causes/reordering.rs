@@ -1,5 +1,6 @@
 //! C21: segments overtake each other on the path, and are retransmitted though none was lost.
 
+use crate::limits;
 use crate::places::losses::Losses;
 use crate::places::path::{Path, limited, paths, sample_rows};
 use crate::vocabulary::*;
@@ -25,19 +26,14 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| paths(story).iter().filter_map(judge).collect(),
 };
 
-/// Fewer in a recording of seconds are a route that changed.
-const MIN_SPURIOUS: u64 = 20;
-/// From here on a sender takes it for loss as often as that would limit its rate: that of `path-loss`.
-const MIN_SHARE: f64 = 0.001;
-/// Of what was retransmitted the receiver had at least this share already.
-const MOST: f64 = 0.5;
-
 fn no(asked: &Asked) -> Option<Step> {
     let Some(losses) = asked.losses() else {
         return asked.brought();
     };
     let again = losses.lost.saturating_add(losses.spurious);
-    ((losses.spurious as f64) < MOST * again as f64 || losses.spurious < MIN_SPURIOUS).then(|| {
+    (!limits::REORDERED_SHARE.reached(losses.spurious, again)
+        || losses.spurious < limits::REORDERED.count())
+    .then(|| {
         say!(
             "the receivers had {duplicates} of {retransmitted} already (DSACK)",
             duplicates = Quantity::count(losses.spurious).rows(sample_rows(&losses.ends)),
@@ -53,10 +49,10 @@ fn judge(path: &Path) -> Option<Finding> {
     let seen = losses.suffering.iter().map(|e| e.transfer.reordered());
     let seen: u64 = seen.sum();
     // Probes and timeouts in vain are answers that were late, and no segment overtook another.
-    let on_acks = losses.fast.saturating_mul(2) >= again;
-    let enough = losses.spurious >= MIN_SPURIOUS
-        && in_vain >= MIN_SHARE * losses.segments as f64
-        && in_vain >= MOST * again as f64;
+    let on_acks = limits::MOST.reached(losses.fast, again);
+    let enough = losses.spurious >= limits::REORDERED.count()
+        && in_vain >= limits::LOSS_GOVERNS.share() * losses.segments as f64
+        && in_vain >= limits::REORDERED_SHARE.share() * again as f64;
     if !enough || !on_acks {
         return None;
     }

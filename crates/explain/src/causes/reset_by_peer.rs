@@ -3,6 +3,7 @@
 
 use analysis::words::{count, percent, plural};
 
+use crate::limits;
 use crate::places::peer_resets::{MIN_RESET, PeerResets, Phase, is_foreign, places, reset_of};
 use crate::vocabulary::*;
 
@@ -43,7 +44,7 @@ fn no(asked: &Asked) -> Option<Step> {
     let resets = asked.resets()?;
     let here = resets.all().filter(|(_, c)| !is_foreign(asked.story, c));
     let here = here.count() as u64;
-    if here.saturating_mul(2) > resets.count() {
+    if limits::MOST.exceeded(here, resets.count()) {
         return Some(say!(
             "the other end of {here} of {connections} is on this host",
             here = Quantity::count(here),

@@ -3,6 +3,7 @@
 use analysis::Why;
 use analysis::words::{count, percent, plural};
 
+use crate::limits;
 use crate::places::server_resets::{Closing, ServerResets, places};
 use crate::programs::{self, Setting};
 use crate::vocabulary::*;
@@ -44,9 +45,6 @@ const UNREAD: Closing = Closing {
     exact: true,
 };
 
-/// What came in one segment was a whole request, and no large body, bytes.
-const ONE_SEGMENT: u64 = 1_460;
-
 fn no(asked: &Asked) -> Option<Step> {
     asked.resets()?.none_sent(&[Why::UnreadData], "unread data")
 }
@@ -76,7 +74,7 @@ fn judge(resets: &ServerResets) -> Finding {
 
 /// It left small requests unread: whom it serves it reads.
 fn turns_away(resets: &ServerResets) -> bool {
-    resets.asked_bytes() <= ONE_SEGMENT
+    resets.asked_bytes() <= limits::ONE_SEGMENT.bytes()
 }
 
 fn advice(resets: &ServerResets, scope: &Scope) -> Vec<Advice> {

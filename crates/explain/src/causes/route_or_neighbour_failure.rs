@@ -9,6 +9,7 @@ use analysis::{Group, What, is_firewall};
 use recording::Addr;
 
 use crate::finding::RuledOut;
+use crate::limits;
 use crate::lost::SYN_TIMEOUT_NS;
 use crate::places::lost_syn::ConnectTimes;
 use crate::vocabulary::*;
@@ -36,12 +37,6 @@ pub(crate) const CAUSE: Cause = Cause {
     symptom: None,
     find,
 };
-
-/// Fewer are a probe, or a packet that came while a route changed.
-const MIN_DROPPED: u64 = 10;
-/// Nor is less than this, of what the namespace sends and receives, more than a neighbour that is down while somebody
-/// asks for it.
-const MIN_SHARE: f64 = 0.001;
 
 /// What this host holds against a packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,7 +97,7 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
     let own = rise(counter::IN_SEGS).saturating_add(rise(counter::OUT_SEGS));
     // What is passed on to others is none of its own segments.
     let moved = own.max(rise(counter::IP_IN_RECEIVES));
-    let few = lost < MIN_DROPPED || (lost as f64) < MIN_SHARE * moved as f64;
+    let few = lost < limits::UNROUTED.count() || !limits::UNROUTED_SHARE.reached(lost, moved);
     if few || is_told(story, netns, groups) {
         return None;
     }

@@ -3,6 +3,7 @@
 use analysis::account::service;
 use analysis::words::rounded;
 
+use crate::limits;
 use crate::places::path::{
     End, Path, ends, median_of, min_rtt_us, paths, rate, sample_rows, senders, usual_rtt,
 };
@@ -34,21 +35,15 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| paths(story).iter().filter_map(judge).collect(),
 };
 
-/// The kernel wakes the application when a third is free, and what it writes fills it again: of samples at any
-/// moment one in three or more finds it nearly full; of few samples fewer. A message that never fills it does not
-/// wait for it.
-const BRIMFUL: u32 = 8;
-/// What was in flight is known of one moment a second.
-const SAMPLED: f64 = 0.5;
 /// So much more is advised: two doublings, as the path's own limit is not known.
-const LARGER: u64 = 4;
+const ADVISED_TIMES: u64 = 4;
 
 /// Whether its buffer holds it back.
 fn is_held(end: &End) -> bool {
     let t = end.transfer;
-    let full = t.flying >= 2
-        && t.all_sent.saturating_mul(2) >= t.flying
-        && t.brimful.saturating_mul(BRIMFUL) >= t.flying;
+    let full = t.flying >= limits::SEEN_TWICE.as_u32()
+        && limits::MOST.reached(t.all_sent, t.flying)
+        && t.brimful.saturating_mul(limits::BRIMFUL.as_u32()) >= t.flying;
     let small = Allowance::of_send_buffer(end).is_some_and(|buffer| buffer.is_too_small());
     t.acked() >= BULK && full && small
 }
@@ -117,7 +112,7 @@ fn judge(path: &Path) -> Option<Finding> {
         Quantity::of(of, "connection")
     );
     let (to, netns) = (path.to, scope.netns.clone());
-    let larger = u64::from(buffer.bytes).saturating_mul(LARGER);
+    let larger = u64::from(buffer.bytes).saturating_mul(ADVISED_TIMES);
     let raise = if at_limit {
         raise(story, &netns, larger, &buffer)
     } else {
@@ -203,7 +198,8 @@ fn per_round_trip(held: &[End]) -> Option<Check> {
         expected: mbit(expected),
         measured: mbit(measured),
         unit: "Mbit/s".into(),
-        agrees: (measured - expected).abs() <= SAMPLED * expected.max(measured),
+        agrees: (measured - expected).abs()
+            <= limits::IN_FLIGHT_SAMPLED.share() * expected.max(measured),
         tolerance: "± 50 %: what is in flight is sampled once a second".into(),
     })
 }
@@ -217,7 +213,7 @@ fn raise(story: &Story, netns: &Netns, bytes: u64, buffer: &Allowance) -> Advice
         "A connection may take so much memory; net.ipv4.tcp_mem bounds all of them together.",
         format!(
             "Up to {} per connection over a round trip of {}, until the path or a window is full.",
-            Quantity::rate(buffer.per_s() * LARGER as f64),
+            Quantity::rate(buffer.per_s() * ADVISED_TIMES as f64),
             Quantity::us(buffer.min_rtt_us)
         ),
     )

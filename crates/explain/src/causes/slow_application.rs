@@ -6,6 +6,7 @@ use analysis::account::{Exchanges, Percentiles, Role as Account, Slow, exchanged
 use analysis::words::{duration, percent, rounded};
 use recording::tables::Exchange;
 
+use crate::limits;
 use crate::places::accept_waits;
 use crate::places::listener::ListenerPlace;
 use crate::places::meanwhile::{Meanwhile, What, stopped};
@@ -45,8 +46,6 @@ pub(crate) const CAUSE: Cause = Cause {
 /// Why nothing is found of an event loop whose answers are late now and then.
 const UNTOLD: &str = "its threads serve many requests at once: whether they worked on these, or waited for \
                       something that was to come (long polling), cannot be told";
-/// The clients' wait for the answers and the server's time for them are of two sockets, and sampled.
-const AGREES: f64 = 0.2;
 
 /// A process that waits for a CPU, or a connection that was not accepted: what its requests were thought about.
 fn no(asked: &Asked) -> Option<Step> {
@@ -68,7 +67,7 @@ fn no(asked: &Asked) -> Option<Step> {
     let all = here.next()?.exchanges;
     let thought = Quantity::ns(all.all.think_ns).rows(all.busiest);
     let waited = all.all.think_runqueue_ns;
-    if matches!(asked.place, Place::Process(_)) && waited.saturating_mul(2) >= all.all.think_ns {
+    if matches!(asked.place, Place::Process(_)) && limits::MOST.reached(waited, all.all.think_ns) {
         return Some(say!(
             "of {thought_ms} that requests were thought about, {waited_ms} were spent waiting for a CPU",
             thought_ms = thought,
@@ -85,7 +84,7 @@ fn thought_little(all: &Exchanges) -> Option<Step> {
         let whole = whole.saturating_add(Slow::took_ns(x));
         (thought.saturating_add(x.think_ns), whole)
     };
-    let little = |&(thought, whole): &(u64, u64)| thought.saturating_mul(2) < whole;
+    let little = |&(thought, whole): &(u64, u64)| !limits::MOST.reached(thought, whole);
     let ended = (all.all.think_ns, exchanged_ns(&all.all));
     let of_all = told(true).fold(ended, |sums, (_, x)| add(sums, x));
     if little(&of_all) {
@@ -159,13 +158,13 @@ impl<'a> Behind<'a> {
     /// Most of the time of the requests is the process's own, however many it asked others for each; and
     /// hardly any of their answers takes half as long as a slow one does.
     fn is_innocent(&self, slow: &SlowService) -> bool {
-        self.awaited_ns.saturating_mul(2) < exchanged_ns(&slow.exchanges.all)
-            && self.answers.p99_s * 2e9 < slow.each_ns() as f64
+        !limits::MOST.reached(self.awaited_ns, exchanged_ns(&slow.exchanges.all))
+            && !limits::MOST.reached(self.answers.p99_s * 1e9, slow.each_ns())
     }
 
     /// Half of its answers take nearly as long as a slow request does.
     fn takes_it(&self, each_ns: u64) -> bool {
-        self.answers.p50_s * 1e9 >= 0.8 * each_ns as f64
+        limits::TAKES_AS_LONG.reached(self.answers.p50_s * 1e9, each_ns)
     }
 
     fn step(&self) -> Step {
@@ -414,7 +413,7 @@ impl Told<'_> {
             own.any(|c| c.start_ns < t.end_ns() && until(c) > t.x.began_ns)
         };
         let told = &self.slow.slow;
-        told.iter().filter(tried).count() * 2 >= told.len()
+        limits::MOST.reached(told.iter().filter(tried).count(), told.len())
     }
 
     /// What most of the time went with.
@@ -492,7 +491,7 @@ impl Told<'_> {
             expected,
             measured,
             unit: "s".into(),
-            agrees: (measured - expected).abs() <= expected * AGREES,
+            agrees: (measured - expected).abs() <= expected * limits::ENDS_AGREE.share(),
             tolerance: "± 20 %: the network is on top of it".into(),
         })
     }
@@ -506,7 +505,7 @@ impl Told<'_> {
             expected: s(slept),
             measured: s(waited),
             unit: "s".into(),
-            agrees: (slept - waited) as f64 <= slept as f64 * AGREES,
+            agrees: (slept - waited) as f64 <= slept as f64 * limits::ENDS_AGREE.share(),
             tolerance: "± 20 %: waits below 10 ms are not recorded".into(),
         })
     }

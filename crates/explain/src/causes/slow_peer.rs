@@ -5,6 +5,7 @@ mod unanswered;
 use analysis::account::Role as Account;
 use analysis::words::{duration, percent, rounded};
 
+use crate::limits;
 use crate::places::path::sample_rows;
 use crate::places::slow_exchanges::{self, Rule, SlowService};
 use crate::vocabulary::*;
@@ -38,8 +39,6 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| find(story).into(),
 };
 
-/// A round trip that is so small a part of the wait is not what is waited for.
-const ROUND_TRIP_SHARE: f64 = 0.1;
 const WAITING: &str = "these requests went over connections of their own, which do nothing else: kept for waiting (a \
                        pop from a queue, long polling), or to a backend that is always slow";
 
@@ -215,7 +214,7 @@ fn innocent(slow: &SlowService) -> Step {
 /// The round trip, which the handshake or bare acknowledgements tell, against the wait.
 fn round_trip(slow: &SlowService) -> Option<Check> {
     let awaited = slow.slow.iter().map(|t| t.x.await_ns).min()?;
-    let most = awaited as f64 * ROUND_TRIP_SHARE;
+    let most = awaited as f64 * limits::ROUND_TRIP_SHARE.share();
     let ms = |ns: f64| rounded(ns / 1e6);
     let round_trip = slow.round_trip_ns? as f64;
     Some(Check {

@@ -7,6 +7,7 @@ use analysis::account::Role as Serves;
 use analysis::stats::{median, ratio};
 use analysis::words::rounded;
 
+use crate::limits;
 use crate::places::options::WithoutOptions;
 use crate::places::path::{End, ends, rwnd_share, sample_rows};
 use crate::places::receivers::{self, other, per_s, receivers};
@@ -32,17 +33,6 @@ pub(crate) const CAUSE: Cause = Cause {
     symptom: None,
     find: |story| find(story).into(),
 };
-
-/// Share of the samples that found unread data.
-const MOST: f64 = 0.75;
-/// A reader that keeps up leaves some segments; this is more than one read of most programs.
-const MIN_UNREAD: u32 = 16 * 1024;
-/// Share of the samples in which the window was closed, when the sender is not on this host.
-const MIN_CLOSED: f64 = 0.2;
-/// When the window is not closed: what came lies unread for so long, µs, …
-const MIN_BEHIND_US: f64 = 10_000.0;
-/// … and for so many round trips.
-const BEHIND_RTTS: f64 = 2.0;
 
 /// Where something is received, by ends of which some read too slowly.
 struct Reader<'a> {
@@ -126,7 +116,7 @@ fn relays(story: &Story, held_back: &Senders, end: &End) -> bool {
     others.any(|other| {
         other.id != end.id
             && other.conn.peer != Some(end.id)
-            && other.transfer.acked().saturating_mul(2) >= received
+            && limits::MOST.reached(other.transfer.acked(), received)
     })
 }
 
@@ -162,19 +152,28 @@ fn is_slow(story: &Story, end: &End) -> bool {
     let t = end.transfer;
     let of_samples = |n: u32| f64::from(n) / f64::from(t.samples.max(1));
     let unread = median(&mut t.unread_bytes.clone()).unwrap_or(0);
-    let lies = t.samples > 0 && of_samples(t.unread) >= MOST && unread >= MIN_UNREAD;
+    let lies = t.samples > 0
+        && of_samples(t.unread) >= limits::UNREAD_SHARE.share()
+        && unread >= limits::UNREAD_BYTES.bytes() as u32;
     match other(story, end) {
         // What it waited is counted all the time: on a host with many namespaces each may have one sample.
         Some(sender) => {
             rwnd_share(&[sender]) >= MIN_RWND && (lies || leaves_some(story, &sender, end))
         }
-        None => lies && t.samples >= 2 && (of_samples(t.closed) >= MIN_CLOSED || is_behind(end)),
+        None => {
+            lies && t.samples >= limits::SEEN_TWICE.as_u32()
+                && (of_samples(t.closed) >= limits::WINDOW_CLOSED.share() || is_behind(end))
+        }
     }
 }
 
 /// Who reads all, and then pauses, leaves data in some of the samples only; but the window had let pass much more.
 fn leaves_some(story: &Story, sender: &End, end: &End) -> bool {
-    let some = end.transfer.unread_bytes.iter().any(|n| *n >= MIN_UNREAD);
+    let some = end
+        .transfer
+        .unread_bytes
+        .iter()
+        .any(|n| *n >= limits::UNREAD_BYTES.bytes() as u32);
     some && Allowance::of_window(story, sender).is_some_and(|window| window.has_room())
 }
 
@@ -183,7 +182,10 @@ fn is_behind(end: &End) -> bool {
     let t = end.transfer;
     let unread = median(&mut t.unread_bytes.clone()).unwrap_or(0);
     let waits_us = ratio(f64::from(unread) * 1e6, per_s(end));
-    waits_us.is_some_and(|us| us >= MIN_BEHIND_US.max(BEHIND_RTTS * f64::from(t.taken.rtt_us)))
+    waits_us.is_some_and(|us| {
+        us >= f64::from(limits::READER_BEHIND.us())
+            .max(limits::READER_BEHIND_RTTS.times() * f64::from(t.taken.rtt_us))
+    })
 }
 
 fn judge(reader: &Reader) -> Finding {
@@ -240,9 +242,10 @@ impl Reader<'_> {
 
     /// Whether any of their windows was seen closed as often as it takes.
     fn is_closed(&self) -> bool {
-        self.slow
-            .iter()
-            .any(|e| f64::from(e.transfer.closed) >= MIN_CLOSED * f64::from(e.transfer.samples))
+        self.slow.iter().any(|e| {
+            f64::from(e.transfer.closed)
+                >= limits::WINDOW_CLOSED.share() * f64::from(e.transfer.samples)
+        })
     }
 
     /// Bytes read per second, over all of them.

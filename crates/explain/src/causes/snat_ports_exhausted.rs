@@ -2,6 +2,7 @@
 
 use analysis::words::count;
 
+use crate::limits;
 use crate::places::unanswered_syns::places;
 use crate::places::untracked_syns::{UntrackedSyns, none_failed};
 use crate::vocabulary::*;
@@ -110,7 +111,7 @@ fn plateau(untracked: &UntrackedSyns) -> Option<Check> {
         expected: most as f64,
         measured: least as f64,
         unit: "connections".into(),
-        agrees: least as f64 >= 0.9 * most as f64,
+        agrees: limits::NEARLY_ALL.reached(least, most),
         tolerance: "− 10 %: some end meanwhile".into(),
     })
 }

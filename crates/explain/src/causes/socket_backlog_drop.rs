@@ -40,7 +40,7 @@ pub(crate) const CAUSE: Cause = Cause {
 /// The kernel's reason.
 const REASON: &str = "SOCKET_BACKLOG";
 /// So much more is advised.
-const LARGER: u64 = 2;
+const ADVISED_TIMES: u64 = 2;
 
 fn judge(story: &Story, netns: u32, counted: u64) -> Option<Finding> {
     let groups = story.packets.all().iter();
@@ -116,7 +116,9 @@ fn judge(story: &Story, netns: u32, counted: u64) -> Option<Finding> {
 
 fn advice(story: &Story, scope: &Scope, who: &str) -> Advice {
     let (name, netns) = (sysctl::TCP_RMEM, scope.netns.inode);
-    let value = buffer_sizes(story, netns, name, |most| most.saturating_mul(LARGER));
+    let value = buffer_sizes(story, netns, name, |most| {
+        most.saturating_mul(ADVISED_TIMES)
+    });
     let set = set_sysctl(
         &scope.netns,
         name,

@@ -8,6 +8,7 @@ use analysis::profile::samples;
 use analysis::words::{duration, percent};
 use recording::tables::Gap;
 
+use crate::limits;
 use crate::places::runqueue::{Rivals, serves_softirq, thread_step};
 use crate::vocabulary::*;
 
@@ -31,19 +32,6 @@ pub(crate) const CAUSE: Cause = Cause {
     symptom: None,
     find: |story| places(story).iter().map(judge).collect(),
 };
-
-/// Waiting less than this share of the time is what a busy host has.
-const LEAST_SHARE: f64 = 0.10;
-/// Waiting less than this in all is a burst, ns.
-const LEAST_WAIT_NS: u64 = 100_000_000;
-/// A mean wait of less, each time that packets want to be handled, is not felt, ns.
-const LEAST_MEAN_NS: u64 = 500_000;
-/// Waiting for so much of the time is felt, however short each wait.
-const OBVIOUS_SHARE: f64 = 0.30;
-/// `ksoftirqd` is woken for other work than packets, too, and what is left to it another softirq may
-/// handle first: for packets it waits where at least this share of its turns follows a softirq that
-/// ran out of its budget with packets left.
-const LEAST_OVERRUNS: f64 = 0.5;
 
 /// A thread of the kernel that waits.
 struct Starved<'a> {
@@ -107,7 +95,7 @@ fn nobody_ahead(story: &Story) -> Option<Step> {
     let busy = story.profile.groups.iter().filter(|g| !g.is_idle());
     let outside = samples(busy.clone().filter(|g| !g.in_kernel()));
     let of = samples(busy);
-    ((outside as f64) < LEAST_SHARE * of as f64).then(|| {
+    (!limits::STARVED_SHARE.reached(outside, of)).then(|| {
         say!(
             "{outside_kernel} of {busy_samples} were outside the kernel: nobody kept it from its work",
             outside_kernel = Quantity::count(outside),
@@ -123,9 +111,10 @@ fn own_cpu(thread: &Thread) -> Option<u32> {
 
 /// Whether a thread for packets waits so long that it is felt.
 fn waits(thread: &Thread) -> bool {
-    thread.waited_ns() >= LEAST_WAIT_NS
-        && thread.waiting() >= LEAST_SHARE
-        && (thread.mean_wait_ns() >= LEAST_MEAN_NS || thread.waiting() >= OBVIOUS_SHARE)
+    thread.waited_ns() >= limits::STARVED_WAIT.ns()
+        && thread.waiting() >= limits::STARVED_SHARE.share()
+        && (thread.mean_wait_ns() >= limits::STARVED_MEAN.ns()
+            || thread.waiting() >= limits::STARVED_OBVIOUS.share())
 }
 
 fn places(story: &Story) -> Vec<Starved<'_>> {
@@ -189,7 +178,7 @@ impl<'a> Starved<'a> {
         if let Some(number) = cpu {
             // Without a reading of softnet nobody knows what it waits for.
             let cpu = story.cpus.all().find(|c| c.number == number)?;
-            if (cpu.squeezed as f64) < LEAST_OVERRUNS * thread.switches.max(1) as f64 {
+            if (cpu.squeezed as f64) < limits::OVERRUNS.share() * thread.switches.max(1) as f64 {
                 return None;
             }
             overruns = Some(Quantity::of(cpu.squeezed, "time").rows(cpu.rows));

@@ -6,6 +6,7 @@ mod evidence;
 use analysis::stats::{median, most_within};
 use analysis::words::{count, plural};
 
+use crate::limits;
 use crate::places::listener::{ListenerPlace, listener_places, roomy_backlog};
 use crate::places::options::{QUEUED, Sorted, ThroughputLoss, WithoutOptions, any_lasts};
 use crate::vocabulary::*;
@@ -40,9 +41,6 @@ pub(crate) const CAUSE: Cause = Cause {
             .collect()
     },
 };
-
-/// Without a measured round trip, SYNs within this time of each other count as simultaneous.
-const USUAL_RTT_NS: u64 = 10_000_000;
 
 /// Why it is a note.
 const TOO_SHORT: &str = "none of them lasted, or sent enough, to be slow";
@@ -226,7 +224,9 @@ fn at_once(here: ListenerPlace, throughput: &ThroughputLoss) -> u64 {
     let transfers = transfers.filter_map(|id| story.transfers.of(*id));
     let known = transfers.map(|t| t.min_rtt_us).filter(|us| *us > 0);
     let idle_ns = median(&mut known.collect::<Vec<_>>()).map(|us| u64::from(us) * 1_000);
-    let width = idle_ns.or(throughput.rtt_ns).unwrap_or(USUAL_RTT_NS);
+    let width = idle_ns
+        .or(throughput.rtt_ns)
+        .unwrap_or(limits::USUAL_RTT.ns());
     let accepted = story.all(&here.listener.accepted);
     let accepted = accepted.filter(|(_, c)| c.side == Side::Accepted);
     let mut times: Vec<u64> = accepted.map(|(_, c)| c.start_ns).collect();

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use analysis::words::{count, percent, plural};
 use analysis::{Story, What};
 
+use crate::limits;
 use crate::places::listener::{ListenerPlace, listener_places};
 use crate::vocabulary::*;
 
@@ -28,12 +29,6 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| Flood::all(story).iter().map(judge).collect(),
 };
 
-/// Fewer are a burst of clients that were killed, or cut off, between SYN and ACK.
-const MIN_COOKIES: u64 = 100;
-/// Clients answer: of real ones the share of a path's losses does not. Where most do not answer, most are none.
-const MOST_RETURNED: f64 = 0.5;
-/// What is held against a path that loses so much: so many times fewer connections retransmit than would.
-const FEWER: f64 = 2.0;
 /// Why it is no finding.
 const HOLDS: &str =
     "SYN cookies hold: connects of others completed meanwhile, and none was dropped for it";
@@ -67,7 +62,7 @@ fn cookies(here: ListenerPlace) -> (analysis::Rise, analysis::Rise) {
 }
 
 fn is_flood(sent: u64, returned: u64) -> bool {
-    sent >= MIN_COOKIES && returned as f64 <= MOST_RETURNED * sent as f64
+    sent >= limits::FLOOD_COOKIES.count() && !limits::FLOOD_RETURNED.exceeded(returned, sent)
 }
 
 /// Of the requests in the longest queue most had their SYN-ACK retransmitted.
@@ -75,7 +70,7 @@ fn unanswered_requests(here: ListenerPlace) -> bool {
     let fullest = here.listener.most_half_open();
     fullest.is_some_and(|s| {
         let stale = s.longest_syn_queue.0.saturating_sub(s.young);
-        stale > 0 && stale.saturating_mul(2) >= s.longest_syn_queue.0
+        stale > 0 && limits::MOST.reached(stale, s.longest_syn_queue.0)
     })
 }
 
@@ -174,7 +169,7 @@ impl<'a> Flood<'a> {
             expected: analysis::words::rounded(lost),
             measured: analysis::words::rounded(measured),
             unit: "share".into(),
-            agrees: measured * FEWER <= lost,
+            agrees: measured * limits::FLOOD_FEWER_RETRANSMIT.times() <= lost,
             tolerance: "at most half of it".into(),
         })
     }

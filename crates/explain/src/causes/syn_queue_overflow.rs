@@ -7,6 +7,7 @@ use analysis::stats::{median, most_within};
 use analysis::words::{count, plural};
 use analysis::{Remote, Rise, What};
 
+use crate::limits;
 use crate::places::listener::{ListenerPlace, MIN_DROPS, listener_places, roomy_backlog};
 use crate::places::lost_syn::ConnectTimes;
 use crate::vocabulary::*;
@@ -40,12 +41,6 @@ pub(crate) const CAUSE: Cause = Cause {
             .collect()
     },
 };
-
-/// When at least this share of the requests in the fullest sample had their SYN-ACK retransmitted,
-/// their clients do not answer; in a burst hardly any is that old.
-const STALE: f64 = 0.5;
-/// Without a measured round trip, SYNs within this time of each other count as simultaneous.
-const USUAL_RTT_NS: u64 = 10_000_000;
 
 /// A listener whose SYN queue overflowed.
 struct Overflow<'a> {
@@ -190,7 +185,7 @@ impl<'a> Overflow<'a> {
             Some(s) => {
                 let longest = s.longest_syn_queue.0;
                 let stale = longest.saturating_sub(s.young);
-                f64::from(stale) >= STALE * f64::from(longest)
+                f64::from(stale) >= limits::SYN_QUEUE_STALE.share() * f64::from(longest)
             }
             None => self.repeated.count >= self.dropped,
         }
@@ -208,7 +203,7 @@ impl<'a> Overflow<'a> {
 
     fn rtt_ns(&self) -> u64 {
         let usual = median(&mut self.times.at_once.clone());
-        usual.unwrap_or(USUAL_RTT_NS)
+        usual.unwrap_or(limits::USUAL_RTT.ns())
     }
 
     fn new_backlog(&self) -> u32 {
@@ -224,7 +219,7 @@ impl<'a> Overflow<'a> {
         let (formula, limit) = match max.filter(|_| self.is_early()) {
             Some(max) => (
                 "3/4 of tcp_max_syn_backlog = most connections in SYN_RECV",
-                max as f64 * 0.75,
+                max as f64 * limits::SYN_BACKLOG_USED.share(),
             ),
             None => (
                 "backlog + 1 = most connections in SYN_RECV",
@@ -233,12 +228,13 @@ impl<'a> Overflow<'a> {
         };
         let longest = f64::from(sock.longest_syn_queue.0);
         // A burst is over before the next sample: then the samples do not show the limit.
-        (longest >= 0.5 * limit).then(|| Check {
+        (longest >= limits::SYN_QUEUE_SEEN.share() * limit).then(|| Check {
             formula: formula.into(),
             expected: limit,
             measured: longest,
             unit: "connections".into(),
-            agrees: longest <= limit * 1.1 + 2.0,
+            agrees: longest
+                <= limit * (1.0 + limits::SAME_COUNT.share()) + limits::SAME_COUNT_SLACK.number(),
             tolerance: "not above it by more than 10 % and 2".into(),
         })
     }
@@ -267,7 +263,7 @@ fn near_syn_limit(here: ListenerPlace) -> bool {
     };
     let longest = here.listener.most_half_open();
     let longest = longest.map_or(0, |s| u64::from(s.longest_syn_queue.0));
-    longest.saturating_mul(10) >= max.saturating_mul(7)
+    limits::SYN_QUEUE_WAS_FULL.reached(longest, max)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use analysis::account::{self, Role as Account};
 use analysis::words::{figure, rounded};
 
+use crate::limits;
 use crate::places::losses::Losses;
 use crate::places::path::{End, Path, median_of, min_rtt_us, paths, sample_rows};
 use crate::vocabulary::*;
@@ -35,30 +36,15 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| find(story).into(),
 };
 
-/// Fewer are an accident: in a recording of seconds each made somebody wait.
-const MIN_WAITED: u64 = 10;
-/// One message in a thousand: what the 99.9th percentile shows.
-const MIN_SHARE: f64 = 0.001;
-/// Of what a timer retransmitted, the receiver had this many times as much as was lost, at most: what is lost on the
-/// way back makes a duplicate each, and one way may lose more than the other. Where a CPU was late, all are.
-const MOST_TWICE: u64 = 4;
-/// A timer sooner than that is a probe that two round trips after the loss does its job, µs.
-const MIN_TIMER_US: f64 = 100_000.0;
-/// Of a timer's time that a wait lasts which it ended: it began with the message, or soon after.
-const OF_TIMER: f64 = 0.9;
-/// It lasts no longer than so much more of it: two round trips of a probe, and a tick of the kernel's clock.
-const SPREAD: f64 = 0.4;
-/// Where a timer makes them late, so many times as many are as late as that, at least, as are somewhat later.
-const GATHERED: u64 = 3;
 /// For how long Linux delays an ACK (TCP_DELACK_MIN), and some room, ms.
-const ABOVE_DELAYED_ACK_MS: u64 = 50;
+const ADVISED_RTO_MIN_MS: u64 = 50;
 
 fn no(asked: &Asked) -> Option<Step> {
     if let Place::Service { .. } = asked.place {
         return asked.not_repaired();
     }
     let losses = asked.losses()?;
-    (losses.waited < MIN_WAITED || !losses.are_tails()).then(|| {
+    (losses.waited < limits::TAILS_WAITED.count() || !losses.are_tails()).then(|| {
         say!(
             "{on_acks} retransmitted on ACKs, as in a transfer; {waited} had to wait for a timer",
             on_acks = Quantity::of(losses.fast, "segment").rows(sample_rows(&losses.ends)),
@@ -98,13 +84,15 @@ impl<'a> Tails<'a> {
         let timer_us = median_of(&losses.suffering, timer)?;
         // Who has the message already, and was asked for it again, has lost the answer: somebody waited all the same.
         let waited = losses.waited;
-        let enough = waited >= MIN_WAITED && waited as f64 >= MIN_SHARE * losses.segments as f64;
-        let real = losses.spurious <= losses.late() * MOST_TWICE && losses.are_elsewhere();
+        let enough = waited >= limits::TAILS_WAITED.count()
+            && limits::ONE_IN_A_THOUSAND.reached(waited, losses.segments);
+        let real = losses.spurious <= losses.late() * limits::TAILS_TWICE.count()
+            && losses.are_elsewhere();
         // Without SACK no receiver tells what it had already.
         let mut agreed = losses.suffering.iter().map(|e| e.conn.agreed);
         let told = agreed.all(|a| a.is_none_or(|a| a.sack));
         let lost = real && told && losses.are_spread() && losses.are_tails();
-        (enough && lost && timer_us >= MIN_TIMER_US).then(|| Tails {
+        (enough && lost && timer_us >= f64::from(limits::TAIL_TIMER.us())).then(|| Tails {
             path,
             late_answers: late_answers(path, &losses, timer_us),
             losses,
@@ -245,7 +233,7 @@ impl<'a> Tails<'a> {
     /// Threads at the other end that waited for a timer of this one.
     fn waits_step(&self) -> Option<Step> {
         let (from, to) = (self.path.from, self.path.to);
-        let least = (self.timer_us * 1e3 * OF_TIMER) as u64;
+        let least = (self.timer_us * 1e3 * limits::TAIL_OF_TIMER.share()) as u64;
         let all = self.path.story.waits.all.iter().filter(|w| {
             let came = w.cause.as_ref().filter(|a| a.attempt > 0);
             let here = came.is_some_and(|a| (a.from.addr, a.to.addr) == (from, to));
@@ -275,17 +263,17 @@ impl<'a> Tails<'a> {
             let effect = "One segment behind the lost one is enough to notice.";
             set_sysctl(netns, sysctl::TCP_RECOVERY, 1, &risk, effect.into())
         });
-        let rto_min = format!("rto_min {ABOVE_DELAYED_ACK_MS}ms");
+        let rto_min = format!("rto_min {ADVISED_RTO_MIN_MS}ms");
         let sooner = Advice::to(format!(
             "Until then, let the RTO to {to} be shorter: {rto_min}; the same on {to} for what it sends."
         ))
-        .by_route(netns, to, shell!("rto_min {ms}ms", ms = ABOVE_DELAYED_ACK_MS))
+        .by_route(netns, to, shell!("rto_min {ms}ms", ms = ADVISED_RTO_MIN_MS))
         .risk(
             "Segments are sent twice when an ACK is late: Linux delays ACKs by 40 ms, others by up to \
              200. Less than that (5ms) only where answers come at once.",
         )
         .effect(format!(
-            "A lost message is late by some {ABOVE_DELAYED_ACK_MS} ms, not {timer}."
+            "A lost message is late by some {ADVISED_RTO_MIN_MS} ms, not {timer}."
         ));
         let several = Advice::to(
             "Let the application have several requests under way per connection, or ask again \
@@ -322,12 +310,16 @@ fn late_answers(path: &Path, losses: &Losses, timer_us: f64) -> (u64, u64) {
         let from = |timers: f64| {
             exchanges.beyond(usual_ns.saturating_add((timer_us * 1e3 * timers) as u64))
         };
-        let [(first, first_ns), (second, second_ns), (third, _)] =
-            [OF_TIMER, OF_TIMER + SPREAD, OF_TIMER + 2.0 * SPREAD].map(from);
+        let [(first, first_ns), (second, second_ns), (third, _)] = [
+            limits::TAIL_OF_TIMER.share(),
+            limits::TAIL_OF_TIMER.share() + limits::TAIL_SPREAD.share(),
+            limits::TAIL_OF_TIMER.share() + 2.0 * limits::TAIL_SPREAD.share(),
+        ]
+        .map(from);
         let (late, next) = (first.saturating_sub(second), second.saturating_sub(third));
         // Some were late as what was lost on the way there was retransmitted.
         let silent = late.saturating_sub(exchanges.all.retransmits);
-        if late >= next.saturating_mul(GATHERED) {
+        if late >= next.saturating_mul(limits::TAIL_GATHERED.count()) {
             let usual_ns = late.saturating_mul(usual_ns);
             let ns = first_ns.saturating_sub(second_ns).saturating_sub(usual_ns);
             all.0 = all.0.saturating_add(silent);
@@ -335,7 +327,7 @@ fn late_answers(path: &Path, losses: &Losses, timer_us: f64) -> (u64, u64) {
         }
     }
     // One way may lose more than the other.
-    let most = losses.late().saturating_mul(MOST_TWICE);
+    let most = losses.late().saturating_mul(limits::TAILS_TWICE.count());
     (all.0.min(most), all.1 / all.0.max(1) * all.0.min(most))
 }
 

@@ -3,6 +3,7 @@
 use analysis::resources::Line;
 
 use crate::finding::RuledOut;
+use crate::limits;
 
 use crate::vocabulary::*;
 
@@ -28,10 +29,8 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| judge(story).into_iter().collect(),
 };
 
-/// A connection or two that were reset for memory are orphans of a client that vanished.
-const MIN_ABORTED: u64 = 3;
 /// So much more is advised.
-const LARGER: u64 = 2;
+const ADVISED_TIMES: u64 = 2;
 
 /// What is used of what, at most.
 fn line<'a>(story: &'a Story, metric: &'a str) -> Option<&'a Line> {
@@ -59,7 +58,7 @@ fn judge(story: &Story) -> Option<Finding> {
     let at_mark = memory.share().is_some_and(|share| share >= 1.0);
     // The mark is passed between two readings as well.
     let pressed = at_mark || began > 0;
-    if !pressed && aborted < MIN_ABORTED {
+    if !pressed && aborted < limits::ABORTED_FOR_MEMORY.count() {
         return None;
     }
     let (bytes, mark) = (
@@ -162,7 +161,7 @@ fn advice(story: &Story, pressed: bool) -> Advice {
     let larger = |nth| {
         now.as_ref()
             .and_then(|v| v.number(nth))
-            .map(|n| n.saturating_mul(LARGER))
+            .map(|n| n.saturating_mul(ADVISED_TIMES))
     };
     let values = [larger(0), larger(1), larger(2)].map(|n| n.map(|n| n.to_string()));
     let values: Option<Vec<String>> = values.into_iter().collect();
@@ -178,7 +177,9 @@ fn advice(story: &Story, pressed: bool) -> Advice {
     let value = if pressed {
         values.map_or_else(|| "twice what it is".into(), |v| v.join(" "))
     } else {
-        (orphans.max(0.0) as u64).saturating_mul(LARGER).to_string()
+        (orphans.max(0.0) as u64)
+            .saturating_mul(ADVISED_TIMES)
+            .to_string()
     };
     // Of tcp_mem three numbers, or none.
     let set = shell!("sysctl -w {name}={value}", name, value = &value);

@@ -8,6 +8,7 @@ mod illumos;
 use analysis::stats::quantile;
 use analysis::words::{count, duration, figure, percent, plural, rounded};
 
+use crate::limits;
 use crate::lost::SYN_TIMEOUT_NS;
 use crate::moment::{Began, Since};
 use crate::vocabulary::*;
@@ -45,16 +46,10 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| find(story).into(),
 };
 
-/// Fewer refusals than this, in a recording of seconds, happen on any busy host that uses its ports
-/// again: two ends of a million in the same millisecond.
-const MIN_REFUSED: u64 = 10;
-/// Below this share of connects only their 99.5th percentile shows it.
-const MIN_SHARE: f64 = 0.005;
-
 fn no(asked: &Asked) -> Option<Step> {
     let strays = asked.silent()?.strays;
     let refused = Quantity::of(strays, "SYN");
-    (strays < MIN_REFUSED)
+    (strays < limits::COLLISIONS.count())
         .then(|| say!("{refused} met a TIME_WAIT socket that refused it", refused))
 }
 
@@ -65,7 +60,7 @@ fn find(story: &Story) -> Vec<Finding> {
 
 fn judge(case: &Collision) -> Option<Finding> {
     let (affected, of) = case.impact();
-    if affected < MIN_REFUSED || (affected as f64) < MIN_SHARE * of as f64 {
+    if affected < limits::COLLISIONS.count() || !limits::COLLISIONS_SHARE.reached(affected, of) {
         return None;
     }
     if case.is_told_by_clients() && !case.server_closes_first() {

@@ -3,6 +3,7 @@
 use analysis::Rise;
 
 use crate::finding::RuledOut;
+use crate::limits;
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -30,16 +31,11 @@ pub(crate) const CAUSE: Cause = Cause {
     },
 };
 
-/// Fewer are a moment.
-const MIN_CLOSED: u64 = 100;
-/// A retransmitted FIN, or data under way, that finds no TIME_WAIT socket is answered with a reset: for one in so
-/// many it is more than what any host sends.
-const ONE_IN: u64 = 100;
 /// What a TIME_WAIT socket takes, bytes.
-const BYTES: u64 = 256;
+const LINUX_TIME_WAIT_BYTES: u64 = 256;
 
 fn judge(story: &Story, netns: u32, rise: Rise) -> Option<Finding> {
-    if rise.by < MIN_CLOSED {
+    if rise.by < limits::TIME_WAIT_OVERFLOWS.count() {
         return None;
     }
     let limit = story.settings.get(netns, sysctl::TCP_MAX_TW_BUCKETS);
@@ -58,7 +54,7 @@ fn judge(story: &Story, netns: u32, rise: Rise) -> Option<Finding> {
     });
     let resets: u64 = stray.clone().map(|g| g.count).sum();
     let rows: Vec<RowRef> = stray.flat_map(|g| g.rows.iter().copied()).collect();
-    let harmed = resets.saturating_mul(ONE_IN) >= rise.by;
+    let harmed = resets.saturating_mul(limits::TIME_WAIT_RESETS.count()) >= rise.by;
     let entered = story.counters.rise(netns, counter::TW).by;
     let scope = Scope {
         netns: story.netns(netns),
@@ -82,7 +78,7 @@ fn judge(story: &Story, netns: u32, rise: Rise) -> Option<Finding> {
         format!(
             "{} connections keep the minute that protects them from late packets, at {} in all.",
             Quantity::count(larger),
-            Quantity::bytes(larger.saturating_mul(BYTES))
+            Quantity::bytes(larger.saturating_mul(LINUX_TIME_WAIT_BYTES))
         ),
     );
     let case = Case::new(story, CAUSE, scope)
@@ -118,7 +114,7 @@ fn judge(story: &Story, netns: u32, rise: Rise) -> Option<Finding> {
                 expected: limit,
                 measured: at_most,
                 unit: "sockets".into(),
-                agrees: at_most >= 0.9 * limit,
+                agrees: limits::NEARLY_ALL.reached(at_most, limit),
                 tolerance: "not below it by more than 10 %: read once a second".into(),
             }
         }))

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use analysis::{Shut, account};
 use recording::Addr;
 
+use crate::limits;
 use crate::matters::STALL_NS;
 use crate::places::path::{End, ends, sample_rows, senders};
 use crate::vocabulary::*;
@@ -29,13 +30,6 @@ pub(crate) const CAUSE: Cause = Cause {
     symptom: None,
     find: |story| places(story).iter().map(judge).collect::<Vec<_>>().into(),
 };
-
-/// Of the time that a sender waited for the window.
-const MOST: f64 = 2.0 / 3.0;
-/// Of a window that was seen closed once nobody knows whether it stayed so.
-const MIN_SAMPLES: u32 = 2;
-/// The first window probe comes after the retransmission timeout, at least this, µs (TCP_RTO_MIN).
-const LEAST_PROBE_US: u32 = 200_000;
 
 /// Ends of a namespace that send to an address which does not read.
 struct Stopped<'a> {
@@ -64,7 +58,7 @@ fn no(asked: &Asked) -> Option<Step> {
 /// limit of its rate, closes it again and again.
 fn has_stopped(story: &Story, end: &End, shut: &Shut) -> bool {
     let waited = account::of_end(story, end.conn).of(State::PeerWindow);
-    shut.lasts_ns() as f64 >= MOST * waited as f64
+    limits::SHUT_SHARE.reached(shut.lasts_ns(), waited)
 }
 
 fn places(story: &Story) -> Vec<Stopped<'_>> {
@@ -79,7 +73,10 @@ fn places(story: &Story) -> Vec<Stopped<'_>> {
             all: 0,
         });
         place.all += 1;
-        let shut = end.transfer.shut.filter(|s| s.samples >= MIN_SAMPLES);
+        let shut = end
+            .transfer
+            .shut
+            .filter(|s| s.samples >= limits::SHUT_SAMPLES.as_u32());
         if let Some(shut) = shut.filter(|s| s.lasts_ns() >= STALL_NS && has_stopped(story, &end, s))
         {
             place.hung.push((end, shut));
@@ -193,7 +190,7 @@ fn unread(readers: &[End]) -> Option<Step> {
 /// The timer of window probes doubles each time: so long it must have been closed.
 fn probed(shut: Shut) -> Option<Check> {
     let doubled = shut.backoff.min(20);
-    let first_us = u64::from(shut.rto_us.max(LEAST_PROBE_US));
+    let first_us = u64::from(shut.rto_us.max(limits::FIRST_PROBE.us()));
     // The last has not fired yet, and the first sample may be one late.
     let least_us = first_us.saturating_mul((1u64 << doubled.saturating_sub(1)).saturating_sub(1));
     let measured = shut.lasts_ns() as f64 / 1e6;

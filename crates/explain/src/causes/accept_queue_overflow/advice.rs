@@ -7,15 +7,10 @@ use analysis::words::{count, duration, figure};
 use super::{Overflow, culprit};
 use crate::advice::{Advice, Change};
 use crate::finding::Scope;
+use crate::limits;
 use crate::places::listener::{raise_backlog, roomy_backlog};
 use crate::scope::{namespace, process};
 use crate::shell;
-
-/// Clients that arrive within this time of each other are one burst: a dropped one is back then.
-const BURST_NS: u64 = 1_000_000_000;
-
-/// Above this ratio of arrivals to accepts, over the whole time, the queue is full for good.
-const OVERLOAD: f64 = 1.05;
 
 /// Why the queue was too short.
 enum Strain {
@@ -30,7 +25,7 @@ enum Strain {
 impl Overflow<'_> {
     fn strain(&self) -> Strain {
         match (self.rates(), self.outage) {
-            (Some((arrived, taken)), _) if arrived > taken * OVERLOAD => {
+            (Some((arrived, taken)), _) if arrived > taken * limits::OVERLOAD.times() => {
                 Strain::Overload(arrived, taken)
             }
             (Some((arrived, _)), Some(outage)) if arrived > 0.0 => {
@@ -60,7 +55,7 @@ impl Overflow<'_> {
         let burst = if self.sustained(scope) {
             0
         } else {
-            most_within(&mut self.times.began.clone(), BURST_NS)
+            most_within(&mut self.times.began.clone(), limits::BURST.ns())
         };
         roomy_backlog(self.here, burst.max(peak.into()))
     }

@@ -9,15 +9,9 @@ use analysis::words::{count, duration, percent, plural};
 use super::CAUSE;
 use crate::actions::{flush_neighbours, more_neighbours};
 use crate::finding::RuledOut;
+use crate::limits;
 use crate::places::unanswered_syns::{UnansweredSyns, places};
 use crate::vocabulary::*;
-
-/// Fewer are somebody trying.
-const MIN_FAILED: u64 = 3;
-/// A neighbour table this full drops entries, or has no room for another.
-const NEARLY_FULL: f64 = 0.9;
-/// A share of the connects below which it is a route that flaps.
-const MIN_SHARE: f64 = 0.05;
 
 pub(super) fn find(story: &Story) -> Vec<Finding> {
     places(story).iter().filter_map(judge).collect()
@@ -105,7 +99,7 @@ impl<'a> Rejected<'a> {
 fn judge(place: &UnansweredSyns) -> Option<Finding> {
     let rejected = Rejected::of(place).filter(|_| place.is_rejected())?;
     let (story, at, n, of) = (place.story, place.at, rejected.in_vain(), rejected.tried);
-    if n < MIN_FAILED || (n as f64) < MIN_SHARE * of as f64 {
+    if n < limits::UNREACHABLE.count() || !limits::UNREACHABLE_SHARE.reached(n, of) {
         return None;
     }
     let scope = rejected.scope();
@@ -258,7 +252,10 @@ fn neighbours(rejected: &Rejected) -> Vec<Advice> {
     };
     // The sum of all namespaces has the limit.
     let table = story.structures.get(0, structure).map(|s| s.fullest);
-    let full = table.filter(|t| t.share().is_some_and(|s| s >= NEARLY_FULL));
+    let full = table.filter(|t| {
+        t.share()
+            .is_some_and(|s| s >= limits::NEIGHBOURS_FULL.share())
+    });
     let more = full.and_then(|t| more_neighbours(story, structure, t.entries));
     let addr = rejected.place.at.addr;
     let flush = flush_neighbours(

@@ -7,6 +7,7 @@ use analysis::words::{count, duration, list, plural};
 use recording::Addr;
 
 use super::{callers, other_addresses, seconds, span};
+use crate::limits;
 use crate::places::refusals::Refusals;
 use crate::vocabulary::*;
 
@@ -79,7 +80,7 @@ fn counted(place: &Refusals) -> Option<Step> {
     let netns = namespace(&place.story.netns(netns));
     let resets = Quantity::count(rise.by).rows(rise.rows());
     let connects = plural(refused, "connect");
-    (rise.by.saturating_mul(10) >= refused.saturating_mul(9)).then(|| {
+    limits::NEARLY_ALL.reached(rise.by, refused).then(|| {
         say!(
             "As many resets were sent by this host: {resets} in {netns} (OutRsts), for {connects} \
              refused.",

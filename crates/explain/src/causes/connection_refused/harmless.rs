@@ -4,19 +4,10 @@ use ahash::AHashSet;
 use analysis::stats::median;
 use analysis::words::{count, plural};
 
+use crate::limits;
 use crate::other_family::OtherFamily;
 use crate::places::refusals::Refusals;
 use crate::vocabulary::*;
-
-/// Gaps of a timer that fires at a fixed interval are alike, but for so much.
-const REGULAR: f64 = 0.2;
-/// Of gaps so many must be alike: a probe may be late now and then.
-const MOST: f64 = 0.8;
-/// Health checks come once a second or slower; several clients that reconnect come by turns, ns.
-const SLOW_NS: u64 = 900_000_000;
-
-/// Of those who are refused so many go on to the other family at once, where nobody misses this one.
-const GO_ON: f64 = 0.9;
 
 /// Refusals that nobody minds, and how they are told.
 pub(super) struct Harmless {
@@ -58,7 +49,7 @@ fn go_on(place: &Refusals) -> bool {
         .clients()
         .filter(|c| other_family.stood_ns(c).is_some());
     let served = served.count() as f64;
-    served > 0.0 && served >= GO_ON * place.refused() as f64
+    served > 0.0 && served >= limits::GO_ON.share() * place.refused() as f64
 }
 
 /// Why they are probes; `None` when somebody may miss the service.
@@ -70,7 +61,7 @@ fn why(place: &Refusals) -> Option<&'static str> {
         );
     }
     let gap_ns = interval_ns(place)?;
-    let asks = !reached(place) && (gap_ns >= SLOW_NS || others_serve(place));
+    let asks = !reached(place) && (gap_ns >= limits::PROBE_SLOW.ns() || others_serve(place));
     asks.then_some(
         "nobody reached it while it was recorded, and it is asked at a fixed interval: health checks of \
          what is down",
@@ -114,8 +105,10 @@ fn interval_ns(place: &Refusals) -> Option<u64> {
     let usual = median(&mut gaps.clone())?;
     let alike = gaps
         .iter()
-        .filter(|gap| gap.abs_diff(usual) as f64 <= REGULAR * usual as f64);
-    (alike.count() as f64 >= MOST * gaps.len() as f64).then_some(usual)
+        .filter(|gap| gap.abs_diff(usual) as f64 <= limits::PROBE_REGULAR.share() * usual as f64);
+    limits::PROBE_MOST
+        .reached(alike.count(), gaps.len())
+        .then_some(usual)
 }
 
 fn title(place: &Refusals) -> [String; 2] {

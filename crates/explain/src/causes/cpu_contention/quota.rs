@@ -3,16 +3,8 @@
 use analysis::Thread;
 use analysis::words::{figure, percent, rounded};
 
+use crate::limits;
 use crate::vocabulary::*;
-
-/// The quota explains a wait when the cgroup was throttled for this share of it.
-const LEAST_THROTTLED: f64 = 0.5;
-
-/// A quota is granted anew for each of these (the default of cpu.max and cpu.cfs_period_us), ms.
-const PERIOD_MS: f64 = 100.0;
-
-/// It is counted for each CPU: of the time more than this tells nothing of what was left.
-const MOST_OFF: f64 = 0.95;
 
 /// A cgroup that was throttled.
 pub(super) struct Quota<'a> {
@@ -31,7 +23,8 @@ pub(super) struct Quota<'a> {
 
 /// Whether a thread waited for about as long as a cgroup was throttled.
 fn adds_up(waited: f64, throttled: f64) -> bool {
-    waited >= 0.6 * throttled && waited <= 1.6 * throttled
+    waited >= limits::QUOTA_WAIT_LEAST.share() * throttled
+        && waited <= limits::QUOTA_WAIT_MOST.times() * throttled
 }
 
 impl<'a> Quota<'a> {
@@ -60,8 +53,9 @@ impl<'a> Quota<'a> {
             .filter(|(certain, ms, cgroup, _)| match certain {
                 // A thread is kept off for the rest of a period, however many CPUs are counted.
                 true => {
-                    let most_ms = periods_of(cgroup).map_or(*ms, |(n, _)| n as f64 * PERIOD_MS);
-                    ms.min(most_ms) >= LEAST_THROTTLED * waited_ms
+                    let most_ms = periods_of(cgroup)
+                        .map_or(*ms, |(n, _)| n as f64 * limits::QUOTA_PERIOD.ms() as f64);
+                    ms.min(most_ms) >= limits::THROTTLED.share() * waited_ms
                 }
                 false => may_guess && adds_up(waited_ms, *ms),
             })
@@ -131,7 +125,7 @@ impl<'a> Quota<'a> {
                 expected: rounded(granted),
                 measured: rounded(ran),
                 unit: "s".into(),
-                agrees: ran <= 1.2 * granted,
+                agrees: ran <= limits::QUOTA_OVERRUN.times() * granted,
                 tolerance: "not above it by more than 20 %".into(),
             });
         }
@@ -142,7 +136,7 @@ impl<'a> Quota<'a> {
     /// off, half as much again, and for bursts twice what it has.
     pub(super) fn enough(&self, story: &Story, used: f64) -> f64 {
         let off = self.throttled_ms / 1e3 / story.seconds().max(1e-3);
-        let wanted = used / (1.0 - off.min(MOST_OFF));
+        let wanted = used / (1.0 - off.min(limits::QUOTA_MOST_OFF.share()));
         let average = (wanted * 15.0).ceil() / 10.0;
         average.max(self.cpus.unwrap_or(0.0) * 2.0)
     }

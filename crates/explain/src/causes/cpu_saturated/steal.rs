@@ -7,12 +7,8 @@ use analysis::account;
 use analysis::words::{duration, percent};
 
 use super::CAUSE;
+use crate::limits;
 use crate::vocabulary::*;
-
-/// What something waits for in a tenth of the time is called scarce in the USE checklist, too.
-const LEAST_STEAL: f64 = 0.1;
-/// Of less in all nothing is known: it is counted in ticks of up to 10 ms, ms.
-const LEAST_MS: u64 = 500;
 
 pub(super) fn find(story: &Story) -> Option<Finding> {
     let cpus: Vec<_> = story.cpus.all().collect();
@@ -22,7 +18,7 @@ pub(super) fn find(story: &Story) -> Option<Finding> {
     let wanted = spent.busy_ms();
     let share = spent.steal_ms as f64 / wanted.max(1) as f64;
     let of_time = spent.steal_ms as f64 / spent.total_ms().max(1) as f64;
-    if of_time < LEAST_STEAL || spent.steal_ms < LEAST_MS {
+    if of_time < limits::PRESSURE.share() || spent.steal_ms < limits::STEAL.ms() {
         return None;
     }
     let rows = cpus.iter().flat_map(|c| c.rows).take(2 * SHOWN_ROWS);

@@ -10,14 +10,10 @@ use analysis::{Dropped, is_firewall};
 
 use super::CAUSE;
 use crate::finding::RuledOut;
+use crate::limits;
 use crate::places::losses::Losses;
 use crate::places::path::{End, ends, limited, sample_rows, senders};
 use crate::vocabulary::*;
-
-/// Fewer are what is late for a connection that has gone.
-const MIN_DROPS: u64 = 20;
-/// From here on losses govern the rate of a path of 10 ms or more (Mathis: 40 segments in flight).
-const MIN_SHARE: f64 = 0.001;
 
 /// What one firewall dropped of the connections of one service.
 struct Walled<'a> {
@@ -76,9 +72,13 @@ fn judge(walled: &Walled) -> Option<Finding> {
     let losses = Losses::of(story, walled.ends.clone());
     let dropped: u64 = walled.dropped.iter().map(|d| d.by_firewall).sum();
     // Resets and bare acknowledgements are not retransmitted; of data one frame may be several segments (GRO).
-    let was_data = losses.lost.saturating_mul(2) >= dropped;
+    let was_data = limits::MOST.reached(losses.lost, dropped);
     let share = losses.share();
-    if dropped < MIN_DROPS || !was_data || share < MIN_SHARE || losses.are_elsewhere() {
+    if dropped < limits::FIREWALL_DROPS_DATA.count()
+        || !was_data
+        || share < limits::LOSS_GOVERNS.share()
+        || losses.are_elsewhere()
+    {
         return None;
     }
     let rules = story.netns(walled.netns);

@@ -8,7 +8,7 @@ use crate::actions::{flush_conntrack, flush_neighbours, more_neighbours};
 use crate::vocabulary::*;
 
 /// Bytes of one bucket of the table of connections: a pointer.
-const BUCKET_BYTES: u64 = 8;
+const LINUX_BUCKET_BYTES: u64 = 8;
 
 impl Walk<'_> {
     pub(super) fn fix(&self) -> [String; 1] {
@@ -68,7 +68,7 @@ impl Walk<'_> {
 
     fn ehash_advice(&self, netns: &Netns) -> Vec<Advice> {
         let buckets = self.new_buckets();
-        let memory = bytes(buckets * BUCKET_BYTES);
+        let memory = bytes(buckets * LINUX_BUCKET_BYTES);
         let larger = if self.is_own() {
             Advice::to(format!(
             "Set {TCP_CHILD_EHASH_ENTRIES}={buckets} where the namespace is made, and make it \
@@ -131,7 +131,7 @@ impl Walk<'_> {
             .at("the host: its namespaces share the table")
             .risk(format!(
                 "The table is rehashed while packets wait a moment; it takes {}.",
-                bytes(buckets * BUCKET_BYTES)
+                bytes(buckets * LINUX_BUCKET_BYTES)
             ))
             .effect(self.shorter_with(buckets))
             .change(Change::Sysctl {

@@ -4,17 +4,14 @@ use analysis::stats::ratio;
 use analysis::words::{count, figure, fitting, percent, rounded};
 
 use super::Walk;
+use crate::limits;
 use crate::vocabulary::*;
 
 /// Buckets, and entries in one from which on the cache is reclaimed, of the kernel of 2012.
-const BUCKETS: u64 = 1_024;
-const THRESHOLD: u64 = 32;
+const ILLUMOS_BUCKETS: u64 = 1_024;
+const ILLUMOS_THRESHOLD: u64 = 32;
 /// Buckets for a host that must do without reclaims.
-const MANY_BUCKETS: u64 = 65_536;
-/// Fewer new entries tell no rate.
-const LEAST_ADDED: u64 = 100;
-/// How far a rate that was measured for seconds may be from that of weeks.
-const RATE_SHARE: f64 = 0.25;
+const ADVISED_BUCKETS: u64 = 65_536;
 
 /// The rate at which it grows, and what that makes since boot.
 struct SinceBoot {
@@ -33,12 +30,15 @@ impl Walk<'_> {
         let seconds = full.time_ns as f64 / 1e9;
         let per_s = ratio(added as f64, ns as f64 / 1e9)?;
         let entries = per_s * seconds;
-        let fits = (entries - full.entries as f64).abs() <= RATE_SHARE * full.entries as f64;
-        (self.kind.structure == "dce" && added >= LEAST_ADDED && fits).then_some(SinceBoot {
-            per_s,
-            days: seconds / 86_400.0,
-            entries,
-        })
+        let fits =
+            (entries - full.entries as f64).abs() <= limits::DCE_RATE.share() * full.entries as f64;
+        (self.kind.structure == "dce" && added >= limits::DCE_ADDED.count() && fits).then_some(
+            SinceBoot {
+                per_s,
+                days: seconds / 86_400.0,
+                entries,
+            },
+        )
     }
 
     /// Nothing is ever taken away: that closes the chain.
@@ -58,7 +58,7 @@ impl Walk<'_> {
             agrees: true,
             tolerance: format!(
                 "within {}: the rate is measured for seconds",
-                percent(RATE_SHARE)
+                percent(limits::DCE_RATE.share())
             ),
         })
     }
@@ -77,19 +77,19 @@ impl Walk<'_> {
     pub(super) fn dce_fix(&self) -> String {
         fitting([
             format!(
-                "Have the cache reclaimed from {THRESHOLD} entries in a bucket on \
-                 (_dce_reclaim_threshold={THRESHOLD})."
+                "Have the cache reclaimed from {ILLUMOS_THRESHOLD} entries in a bucket on \
+                 (_dce_reclaim_threshold={ILLUMOS_THRESHOLD})."
             ),
-            format!("Set _dce_reclaim_threshold={THRESHOLD}."),
+            format!("Set _dce_reclaim_threshold={ILLUMOS_THRESHOLD}."),
         ])
     }
 
     pub(super) fn dce_advice(&self) -> Vec<Advice> {
         let bounded = Advice::to(format!(
             "Use a kernel that reclaims the cache once a bucket holds more than \
-             _dce_reclaim_threshold={THRESHOLD} entries, with ip_dce_hash_size={BUCKETS}."
+             _dce_reclaim_threshold={ILLUMOS_THRESHOLD} entries, with ip_dce_hash_size={ILLUMOS_BUCKETS}."
         ))
-        .by(shell!("ipadm set-prop -p _dce_reclaim_threshold={THRESHOLD} ip", THRESHOLD))
+        .by(shell!("ipadm set-prop -p _dce_reclaim_threshold={ILLUMOS_THRESHOLD} ip", ILLUMOS_THRESHOLD))
         .undo(Some(
             "note first what `ipadm show-prop -p _dce_reclaim_threshold ip` says, and set it again",
         ))
@@ -99,19 +99,19 @@ impl Walk<'_> {
              again.",
         )
         .effect(format!(
-            "Chains of some {THRESHOLD} entries, not {}: about {} of a CPU is free again.",
+            "Chains of some {ILLUMOS_THRESHOLD} entries, not {}: about {} of a CPU is free again.",
             figure(self.longest),
             self.of_a_cpu()
         ));
-        let wider = Advice::to(format!("Or give it {} buckets.", count(MANY_BUCKETS)))
+        let wider = Advice::to(format!("Or give it {} buckets.", count(ADVISED_BUCKETS)))
             .by(shell!(
-                "echo 'set ip:ip_dce_hash_size={MANY_BUCKETS}' >> /etc/system",
-                MANY_BUCKETS
+                "echo 'set ip:ip_dce_hash_size={ADVISED_BUCKETS}' >> /etc/system",
+                ADVISED_BUCKETS
             ))
             .undo(Some("delete the line from /etc/system, and reboot"))
             .at("a kernel that has the setting; it takes a reboot, which empties the cache")
             .risk("The cache still grows, and with it the chains, only more slowly.")
-            .effect(self.shorter_with(MANY_BUCKETS));
+            .effect(self.shorter_with(ADVISED_BUCKETS));
         let now = Advice::to(
             "Without a reboot: set lotsfree above freemem, so that the kernel takes memory for low, and \
              back again.",

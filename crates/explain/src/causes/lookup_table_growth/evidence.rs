@@ -8,11 +8,9 @@ use analysis::stats::ratio;
 use analysis::words::{count, duration, figure, percent};
 use recording::sysctl::{TCP_CHILD_EHASH_ENTRIES, TCP_EHASH_ENTRIES};
 
-use super::{LEAST_SAMPLES, Walk};
+use super::Walk;
+use crate::limits;
 use crate::vocabulary::*;
-
-/// SYN and FIN are acknowledged as a byte each.
-const NO_DATA: u64 = 2;
 
 impl<'a> Walk<'a> {
     pub(super) fn evidence(&self) -> Vec<Step> {
@@ -72,7 +70,7 @@ impl<'a> Walk<'a> {
             let all = self.story.profile.groups.iter().filter(here);
             let all = samples(all.filter(|g| self.kind.walked.within(g)));
             let inside = samples(self.inside.iter().copied().filter(here));
-            (all >= LEAST_SAMPLES).then(|| inside as f64 / all as f64)
+            (all >= limits::LOOKUP_SAMPLES.count()).then(|| inside as f64 / all as f64)
         };
         (0..PARTS).filter_map(of_part).collect()
     }
@@ -82,7 +80,7 @@ impl<'a> Walk<'a> {
         let within = self.kind.walked.name();
         let first = shares.first().copied().unwrap_or(self.share);
         let most = shares.iter().copied().fold(first, f64::max);
-        let trend = if most > 1.5 * first {
+        let trend = if most > limits::LOOKUP_GREW.times() * first {
             format!(
                 ", and grows: from {} to {} of the time in {within}",
                 percent(first),
@@ -106,7 +104,8 @@ impl<'a> Walk<'a> {
         let (first, last) = (&self.size.first, &self.size.fullest);
         let ns = last.time_ns.saturating_sub(first.time_ns);
         let more = last.entries.saturating_sub(first.entries);
-        ratio(more as f64, ns as f64 / 1e9).filter(|_| more * 10 > last.entries)
+        ratio(more as f64, ns as f64 / 1e9)
+            .filter(|_| limits::GROWN_BY_A_TENTH.exceeded(more, last.entries))
     }
 
     fn table_step(&self) -> Step {
@@ -147,7 +146,7 @@ impl<'a> Walk<'a> {
         let happened = self.kind.looked_up.name().1;
         // Of a count of samples, twice its spread: its square root.
         let samples = self.samples();
-        let error = 2.0 * each / (samples.max(1) as f64).sqrt();
+        let error = limits::LOOKUP_ERROR.times() * each / (samples.max(1) as f64).sqrt();
         Some(say!(
             "{lookups_per_s} {happened} per second and looked up, {lookup_us} ± {error_us} each ({samples}): \
              {entry_ns} per entry passed.",
@@ -178,7 +177,7 @@ impl<'a> Walk<'a> {
         let who = who.map(|h| format!(" ({}, pid {})", h.comm, h.pid));
         let (at, who) = (filler.local, who.unwrap_or_default());
         let all = || self.story.all(&filler.accepted).map(|(_, c)| c);
-        let idle = all().filter(|c| c.bytes_received.max(c.bytes_acked) <= NO_DATA);
+        let idle = all().filter(|c| c.bytes_received.max(c.bytes_acked) <= limits::NO_DATA.bytes());
         let idle = count(idle.count() as u64);
         Some(say!(
             "{at}{who} accepted {accepted} of them; on {idle} no byte went either way.",

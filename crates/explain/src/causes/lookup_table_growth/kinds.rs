@@ -4,6 +4,8 @@ use analysis::profile::Group;
 use analysis::structures::Size;
 use recording::counter;
 
+use crate::limits::{self, Limit};
+
 /// A kind of structure that packets walk.
 pub(super) struct Kind {
     /// As in `table_size`.
@@ -15,12 +17,11 @@ pub(super) struct Kind {
     /// The kernel functions that walk it.
     pub(super) functions: &'static [&'static str],
     /// Shorter walks are as they should be.
-    pub(super) least_walk: f64,
+    pub(super) least_walk: &'static Limit,
     /// Below this share of the time in softirq, the walk is not what makes it slow.
-    pub(super) least_share: f64,
-    /// What passing one entry costs, ns: 5 for the expressions of a rule; a list of objects costs
-    /// from 3 (in the cache) to 150 (in memory).
-    pub(super) entry_ns: f64,
+    pub(super) least_share: &'static Limit,
+    /// What passing one entry costs.
+    pub(super) entry: &'static Limit,
     /// Where the CPUs are when they walk it.
     pub(super) walked: Walked,
     /// What is looked up, once each.
@@ -115,16 +116,6 @@ impl LookedUp {
     }
 }
 
-/// A table with as many buckets as entries has chains of one or two.
-const LEAST_CHAIN: f64 = 4.0;
-/// Fewer rules cost less than the rest of receiving a packet: 100 take 8 % of a round trip over a
-/// veth pair (measured), 1,000 take 39 %.
-const LEAST_RULES: f64 = 200.0;
-/// The kernel's default of gc_thresh2: with fewer it collects nothing.
-const LEAST_NEIGHBOURS: f64 = 512.0;
-/// A rule set has a price that its owner wants to pay: a tenth of receiving is no finding.
-const LEAST_RULES_SHARE: f64 = 0.20;
-
 /// A table of neighbours: no look-up walks it, which goes by a hash that grows; collecting does, from gc_thresh2
 /// on for every new entry.
 const fn neighbours(structure: &'static str, name: &'static str) -> Kind {
@@ -133,9 +124,9 @@ const fn neighbours(structure: &'static str, name: &'static str) -> Kind {
         name,
         entries: "neighbours",
         functions: &["neigh_forced_gc"],
-        least_walk: LEAST_NEIGHBOURS,
-        least_share: 0.10,
-        entry_ns: 20.0,
+        least_walk: &limits::NEIGHBOURS,
+        least_share: &limits::LOOKUP_SHARE,
+        entry: &limits::HASHED_ENTRY,
         walked: Walked::Kernel,
         looked_up: LookedUp::Unknown,
     }
@@ -147,9 +138,9 @@ pub(super) const KINDS: &[Kind] = &[
         name: "the hash table of connections",
         entries: "connections",
         functions: &["__inet_lookup_established", "__inet6_lookup_established"],
-        least_walk: LEAST_CHAIN,
-        least_share: 0.10,
-        entry_ns: 20.0,
+        least_walk: &limits::CHAIN,
+        least_share: &limits::LOOKUP_SHARE,
+        entry: &limits::HASHED_ENTRY,
         walked: Walked::Softirq,
         looked_up: LookedUp::Segments,
     },
@@ -158,9 +149,9 @@ pub(super) const KINDS: &[Kind] = &[
         name: "the hash table of connection tracking",
         entries: "flows",
         functions: &["__nf_conntrack_find_get", "nf_conntrack_find_get"],
-        least_walk: LEAST_CHAIN,
-        least_share: 0.10,
-        entry_ns: 20.0,
+        least_walk: &limits::CHAIN,
+        least_share: &limits::LOOKUP_SHARE,
+        entry: &limits::HASHED_ENTRY,
         walked: Walked::Softirq,
         looked_up: LookedUp::Segments,
     },
@@ -169,9 +160,9 @@ pub(super) const KINDS: &[Kind] = &[
         name: "the nftables rule set",
         entries: "rules",
         functions: &["nft_do_chain"],
-        least_walk: LEAST_RULES,
-        least_share: LEAST_RULES_SHARE,
-        entry_ns: 5.0,
+        least_walk: &limits::RULES,
+        least_share: &limits::RULES_SHARE,
+        entry: &limits::NFT_RULE,
         walked: Walked::Softirq,
         looked_up: LookedUp::Segments,
     },
@@ -180,9 +171,9 @@ pub(super) const KINDS: &[Kind] = &[
         name: "the routing rules",
         entries: "rules",
         functions: &["fib_rules_lookup"],
-        least_walk: LEAST_RULES,
-        least_share: LEAST_RULES_SHARE,
-        entry_ns: 20.0,
+        least_walk: &limits::RULES,
+        least_share: &limits::RULES_SHARE,
+        entry: &limits::HASHED_ENTRY,
         walked: Walked::Softirq,
         looked_up: LookedUp::Unknown,
     },
@@ -194,9 +185,9 @@ pub(super) const KINDS: &[Kind] = &[
         name: "the destination cache",
         entries: "addresses",
         functions: &["dce_lookup_and_add_v4", "dce_lookup_and_add_v6"],
-        least_walk: LEAST_CHAIN,
-        least_share: 0.10,
-        entry_ns: 30.0,
+        least_walk: &limits::CHAIN,
+        least_share: &limits::LOOKUP_SHARE,
+        entry: &limits::DCE_ENTRY,
         walked: Walked::Kernel,
         looked_up: LookedUp::Openings,
     },

@@ -1,7 +1,5 @@
 //! Requests the end of which left as long after it was written as an ACK is delayed: what exchanges tell of it.
 
-use std::ops::RangeInclusive;
-
 use ahash::AHashSet;
 use analysis::Endpoint;
 use analysis::account::{Exchanges, Role, exchanged_ns};
@@ -9,13 +7,10 @@ use analysis::stats::median;
 use recording::RowRef;
 use recording::tables::Exchange;
 
-use super::{MIN_HELD, SEGMENTS};
+use crate::limits;
 use crate::lost::OfExchanges;
 use crate::places::path::End;
 use crate::vocabulary::SHOWN_ROWS;
-
-/// An ACK is delayed so long, and its timer fires up to some ticks late, ns.
-const DELAYED_NS: RangeInclusive<u64> = 30_000_000..=60_000_000;
 
 /// The requests of a service that left so, as far as exchanges are told one by one, and all of them.
 pub(super) struct LeftLate {
@@ -36,8 +31,9 @@ pub(super) struct LeftLate {
 impl LeftLate {
     pub(super) fn of(exchanges: &Exchanges) -> Option<LeftLate> {
         let told = exchanges.slowest.iter();
+        let delayed_ns = limits::DELAYED_ACK_LEAST.ns()..=limits::DELAYED_ACK_MOST.ns();
         let is_late =
-            |x: &Exchange| !x.open && x.retransmits == 0 && DELAYED_NS.contains(&x.send_ns);
+            |x: &Exchange| !x.open && x.retransmits == 0 && delayed_ns.contains(&x.send_ns);
         let late = told.filter(|(_, x)| is_late(x));
         let over = late.clone().map(|(_, x)| {
             let local = Endpoint::new(x.local_addr, x.local_port);
@@ -47,7 +43,8 @@ impl LeftLate {
         let (rows, mut delays): (Vec<RowRef>, Vec<u64>) =
             late.map(|(row, x)| (*row, x.send_ns)).unzip();
         let told = delays.len() as u64;
-        let delay_ns = median(&mut delays).filter(|_| told >= MIN_HELD.into())?;
+        let delay_ns =
+            median(&mut delays).filter(|_| told >= limits::HELD_SAMPLES.as_u32().into())?;
         let all = &exchanges.all;
         (exchanges.role() == Role::Client).then(|| LeftLate {
             told,
@@ -71,9 +68,9 @@ impl LeftLate {
         // Of connections too short for a sample others tell.
         let on = match own.len() {
             0 => ends.iter().any(|e| e.transfer.nagle),
-            n => on * 2 >= n,
+            n => limits::MOST.reached(on, n),
         };
-        on && sent <= (SEGMENTS + 1) * self.of
+        on && sent <= (limits::HELD_SEGMENTS.count() + 1) * self.of
     }
 
     /// What they lost, of connections so many.

@@ -2,18 +2,12 @@
 
 use analysis::words::{bit_rate, rounded};
 
-use super::{
-    CAUSE, MIN_LOST, MOST, beyond_random, evidence, goes_by_loss, impact, met_empty,
-    percent_of_loss,
-};
+use super::{CAUSE, beyond_random, evidence, goes_by_loss, impact, met_empty, percent_of_loss};
+use crate::limits;
 use crate::places::losses::Losses;
 use crate::places::path::{Path, limited, rate};
 use crate::places::standing_queue::Queue;
 use crate::vocabulary::*;
-
-/// From here on a window grows to eight segments at the most before it loses one (p = 8 ÷ 3w², Mathis et al. 1997), and
-/// is then halved to four: of fewer three cannot report a loss as duplicate ACKs, and a timer has to.
-pub(super) const LEAST_SHARE: f64 = 8.0 / (3.0 * 8.0 * 8.0);
 
 /// Where losses did not meet an empty queue, or came together.
 pub(super) fn judge(path: &Path) -> Option<Finding> {
@@ -22,8 +16,9 @@ pub(super) fn judge(path: &Path) -> Option<Finding> {
     by_loss.retain(goes_by_loss);
     let losses = Losses::of(story, by_loss);
     let min_rtt_us = path.min_rtt_us()?;
-    let enough = losses.lost >= MIN_LOST && losses.share() >= LEAST_SHARE;
-    let real = losses.spurious * 2 <= losses.lost && losses.are_elsewhere();
+    let enough = losses.lost >= limits::PATH_LOST.count()
+        && losses.share() >= limits::WINDOW_OF_EIGHT.share();
+    let real = !limits::MOST.exceeded(losses.spurious, losses.lost) && losses.are_elsewhere();
     let stuck = losses
         .ends
         .iter()
@@ -32,14 +27,20 @@ pub(super) fn judge(path: &Path) -> Option<Finding> {
     let told = Queue::of(path).is_some();
     // Slow start overshoots once, by a whole window, and an outage loses much at once.
     let lasts = losses.are_spread();
-    if !enough || !real || !lasts || losses.are_tails() || stuck * 2 > losses.lost || told {
+    if !enough
+        || !real
+        || !lasts
+        || losses.are_tails()
+        || limits::MOST.exceeded(stuck, losses.lost)
+        || told
+    {
         return None;
     }
     let scope = path.scope();
     let (name, from, to) = (path.name(), path.from, path.to);
     let p = percent_of_loss(losses.share());
     let all = bit_rate(rate(&losses.ends));
-    let no_queue = met_empty(path, min_rtt_us) >= MOST;
+    let no_queue = met_empty(path, min_rtt_us) >= limits::LOST_BY_EMPTY_QUEUE.share();
     let together = beyond_random(&losses, min_rtt_us).filter(|_| no_queue);
     let limit = match together {
         Some(_) => "a policer, or a queue that is too short",

@@ -4,14 +4,11 @@ use std::collections::BTreeMap;
 
 use analysis::account::service;
 
-use super::{CAUSE, MIN_LOST, evidence, full, goes_by_loss, impact, percent_of_loss};
+use super::{CAUSE, evidence, goes_by_loss, impact, percent_of_loss};
+use crate::limits;
 use crate::places::losses::Losses;
 use crate::places::path::{End, Path, limited, senders};
 use crate::vocabulary::*;
-
-/// Of what other ports lose, it loses so many times as much: a queue that is full takes from all that send as much about
-/// the same share.
-const TIMES: f64 = 4.0;
 
 /// One port, and what it loses.
 struct OnePort<'a> {
@@ -44,10 +41,12 @@ impl<'a> OnePort<'a> {
                 sent.saturating_add(segments),
             )
         });
-        let enough = losses.lost >= MIN_LOST && losses.share() >= full::LEAST_SHARE;
-        let real = losses.spurious * 2 <= losses.lost && losses.are_elsewhere();
+        let enough = losses.lost >= limits::PATH_LOST.count()
+            && losses.share() >= limits::WINDOW_OF_EIGHT.share();
+        let real = !limits::MOST.exceeded(losses.spurious, losses.lost) && losses.are_elsewhere();
         // What is sent now and then meets a full queue less often than a transfer.
-        let alone = others.1 >= losses.segments && share(others) * TIMES <= losses.share();
+        let alone = others.1 >= losses.segments
+            && share(others) * limits::PORT_LOSES_TIMES.times() <= losses.share();
         let told = enough && real && alone && losses.are_spread() && !losses.are_tails();
         told.then_some(OnePort {
             port,

@@ -8,27 +8,12 @@ use analysis::words::{count, plural, rounded};
 use analysis::{Way, What};
 use recording::Addr;
 
-use super::{CAUSE, MIN_LOST, percent_of_loss};
+use super::{CAUSE, percent_of_loss};
 use crate::finding::RuledOut;
+use crate::limits;
 use crate::places::listener::ListenerPlace;
 use crate::places::other_ports::OtherPorts;
 use crate::vocabulary::*;
-
-/// What is retransmitted is not always lost: below this share it may have been late.
-const MIN_SHARE: f64 = 0.01;
-/// A SYN's timer waits for a second: what it retransmits was lost, or its answer was.
-const MIN_SYNS: f64 = 0.005;
-/// SYNs and data must have been lost, so often each.
-const MIN_EACH: u64 = 5;
-/// A path that loses packets of any kind loses both alike, within this factor: a SYN is also retransmitted
-/// when its answer was lost, and of data that an ACK covers it is not.
-const ALIKE: f64 = 4.0;
-/// What sends more is a transfer, which samples tell more of, bytes.
-const SHORT: u64 = 64 * 1024;
-/// Parts of the recording, of which half must have losses.
-const PARTS: u64 = 10;
-/// Of what is lost, this host may have dropped so much.
-const MOST_HERE: f64 = 0.1;
 
 /// The short connections between two addresses.
 pub(super) struct Short<'a> {
@@ -47,7 +32,9 @@ pub(super) struct Short<'a> {
 
 /// It was seen to begin here, and is no transfer. One that waits for its SYN may well have been sampled.
 fn is_short(conn: &Conn) -> bool {
-    conn.side == Side::Opened && conn.bytes_acked < SHORT && !conn.remote.is_loopback()
+    conn.side == Side::Opened
+        && conn.bytes_acked < limits::SHORT_BYTES.bytes()
+        && !conn.remote.is_loopback()
 }
 
 /// The short connections of each way.
@@ -183,11 +170,13 @@ impl<'a> Short<'a> {
     }
 
     fn is_lossy(&self) -> bool {
-        let each = self.syns.0 >= MIN_EACH && self.data.0 >= MIN_EACH;
+        let each = self.syns.0 >= limits::SHORT_LOST_EACH.count()
+            && self.data.0 >= limits::SHORT_LOST_EACH.count();
         let of_syns = self.syns.0 as f64 / self.syns.1.max(1) as f64;
-        let often = self.share() >= MIN_SHARE || of_syns >= MIN_SYNS;
-        let enough = self.lost() >= MIN_LOST && often;
-        let elsewhere = self.dropped as f64 <= MOST_HERE * self.lost() as f64;
+        let often = self.share() >= limits::SHORT_LOST_SHARE.share()
+            || of_syns >= limits::SHORT_LOST_SYNS.share();
+        let enough = self.lost() >= limits::PATH_LOST.count() && often;
+        let elsewhere = !limits::LOST_HERE.exceeded(self.dropped, self.lost());
         each && enough
             && self.loses_data()
             && elsewhere
@@ -200,7 +189,7 @@ impl<'a> Short<'a> {
     fn loses_data(&self) -> bool {
         let retried = self.suffering().filter(|c| c.syn_retries > 0).count();
         let resent = self.suffering().filter(|c| c.retransmits > 0).count();
-        resent * 2 > retried
+        limits::MOST.exceeded(resent, retried)
     }
 
     /// Whether one port suffers alone: a full accept queue drops SYNs and last ACKs, and makes clients
@@ -217,11 +206,11 @@ impl<'a> Short<'a> {
     /// Whether it went on for as long as there were connections.
     fn is_spread(&self) -> bool {
         let (start, end) = (self.story.start_ns, self.story.end_ns);
-        let part_ns = (end.saturating_sub(start) / PARTS).max(1);
+        let part_ns = (end.saturating_sub(start) / limits::PARTS.count()).max(1);
         let part = |c: &Conn| c.start_ns.saturating_sub(start) / part_ns;
         let all: AHashSet<u64> = self.conns.iter().map(|c| part(c)).collect();
         let lossy: AHashSet<u64> = self.suffering().map(part).collect();
-        lossy.len() * 2 >= all.len() && lossy.len() > 2
+        limits::MOST.reached(lossy.len(), all.len()) && lossy.len() > limits::LOSSY_PARTS.as_usize()
     }
 
     /// What listeners of this host dropped themselves, of those that were connected to.
@@ -321,7 +310,8 @@ fn alike(short: &Short) -> Check {
         expected: rounded(syns * 100.0),
         measured: rounded(data * 100.0),
         unit: "%".into(),
-        agrees: syns <= data * ALIKE && data <= syns * ALIKE,
+        agrees: syns <= data * limits::SHORT_LOST_ALIKE.times()
+            && data <= syns * limits::SHORT_LOST_ALIKE.times(),
         tolerance: "a quarter to four times: a SYN also when its answer was lost".into(),
     }
 }

@@ -5,20 +5,11 @@ use analysis::profile::samples;
 use analysis::stats::{median, ratio};
 use analysis::words::{count, duration, figure};
 
-use super::{
-    CAUSE, COST_FACTOR, LEAST_CONNECTS, LEAST_COST_NS, LEAST_SAMPLES, ON_CPU_FACTOR, within,
-};
+use super::{CAUSE, within};
+use crate::limits;
 use crate::place::SlowCalls;
 use crate::places::port_search::BIND;
 use crate::vocabulary::*;
-
-/// What a connection in the way costs bind(), ns (measured on Linux 6.18: 28 with 5,000 of them, 41
-/// with 15,000).
-const OWNER_NS: f64 = 30.0;
-/// Fewer connections than this cost less than a call does anyway.
-const LEAST_OWNERS: u64 = 500;
-/// A refusal at the first connection takes so long, ns (measured on Linux 6.18: 0.4 to 0.7 µs).
-const AT_ONCE_NS: u64 = 1_000;
 
 /// One program that asks for a port that has thousands of connections.
 struct Asker<'a> {
@@ -97,10 +88,10 @@ fn judge(asker: &Asker) -> Option<Finding> {
     let took_ns = median(&mut calls.iter().map(|c| c.took_ns).collect::<Vec<_>>())?;
     let met = calls.iter().map(|c| asker.owners.at(c.time_ns));
     let in_the_way = median(&mut met.collect::<Vec<_>>())?;
-    if calls.len() < LEAST_CONNECTS
-        || in_the_way < LEAST_OWNERS
-        || (took_ns as f64) < LEAST_COST_NS
-        || asker.inside < LEAST_SAMPLES
+    if calls.len() < limits::SEARCHES.as_usize()
+        || in_the_way < limits::PORT_OWNERS.count()
+        || (took_ns as f64) < limits::SEARCH_COSTS.number()
+        || asker.inside < limits::SEARCH_SAMPLES.count()
     {
         return None;
     }
@@ -233,24 +224,28 @@ impl Asker<'_> {
                     "{} × {} in the way on average × {} ns = time in bind()",
                     Quantity::of(calls.len() as u64, "call"),
                     Quantity::of(walked / calls.len().max(1) as u64, "connection"),
-                    figure(OWNER_NS)
+                    figure(limits::PORT_OWNER.number())
                 ),
-                walked as f64 * OWNER_NS / 1e9,
+                walked as f64 * limits::PORT_OWNER.number() / 1e9,
                 took as f64 / 1e9,
-                COST_FACTOR,
+                limits::SEARCH_COST_FACTOR.times(),
             ),
             within(
                 format!("time in bind() = CPU time in {BIND}"),
                 self.attempts.total_ns as f64 / 1e9,
                 self.cpu_seconds(),
-                ON_CPU_FACTOR,
+                limits::SEARCH_ON_CPU.times(),
             ),
         ]
     }
 }
 
 fn advice(asker: &Asker, scope: &Scope, took: &str) -> Vec<Advice> {
-    let (port, comm, at_once) = (asker.at.port, asker.comm, duration(AT_ONCE_NS));
+    let (port, comm, at_once) = (
+        asker.at.port,
+        asker.comm,
+        duration(limits::BIND_AT_ONCE.ns()),
+    );
     let look = shell!("ss -ltnH 'sport = :{port}'", port);
     let without = Advice::to(
         "Leave SO_REUSEADDR off where bind() only asks whether a port is free.",

@@ -11,7 +11,8 @@ use analysis::stats::quantile;
 use analysis::words::{count, duration, figure, percent, rounded};
 use recording::TcpState;
 
-use super::{CAUSE, COST_FACTOR, LEAST_SAMPLES, ON_CPU_FACTOR, within};
+use super::{CAUSE, within};
+use crate::limits;
 use crate::place::SlowCalls;
 use crate::vocabulary::*;
 use lists::{Met, Range};
@@ -21,10 +22,6 @@ const FUNCTION: &str = "in_pcblookup_local";
 /// What counts its work, where somebody has added such counters.
 const ITERATIONS: &str = "in_pcblookup_local.iterations";
 const EXPIRED: &str = "in_pcblookup_local.expired";
-/// A shorter search is not what makes anybody wait, ns.
-const LEAST_SEARCH_NS: u64 = 10_000_000;
-/// What an entry of a list costs, ns: 30 when all are in the cache, 100 when none is.
-const ENTRY_NS: f64 = 60.0;
 
 /// One program whose connect() walks lists.
 struct Walker<'a> {
@@ -49,7 +46,7 @@ pub(super) fn find(story: &Story) -> Vec<Finding> {
 }
 
 fn judge(walker: &Walker) -> Option<Finding> {
-    if walker.searches.is_empty() || walker.inside < LEAST_SAMPLES {
+    if walker.searches.is_empty() || walker.inside < limits::SEARCH_SAMPLES.count() {
         return None;
     }
     let (story, took) = (walker.story, duration(walker.longest_ns()));
@@ -97,7 +94,9 @@ fn judge(walker: &Walker) -> Option<Finding> {
 
 impl<'a> Walker<'a> {
     fn of(story: &'a Story, netns: u32, comm: &'a str, calls: &'a [Connecting]) -> Walker<'a> {
-        let searches = calls.iter().filter(|c| c.search_ns >= LEAST_SEARCH_NS);
+        let searches = calls
+            .iter()
+            .filter(|c| c.search_ns >= limits::WALK_COSTS.ns());
         let searches: Vec<Connecting> = searches.copied().collect();
         let searched = |pid| searches.iter().any(|s| s.pid == pid);
         let inside = story.profile.passing(&[FUNCTION]);
@@ -212,15 +211,20 @@ impl<'a> Walker<'a> {
             let formula = format!(
                 "{} × {} ns = time of the search",
                 entries(passed as u64),
-                figure(ENTRY_NS)
+                figure(limits::WALKED_ENTRY.number())
             );
-            within(formula, passed * ENTRY_NS / 1e9, searched, COST_FACTOR)
+            within(
+                formula,
+                passed * limits::WALKED_ENTRY.number() / 1e9,
+                searched,
+                limits::SEARCH_COST_FACTOR.times(),
+            )
         });
         let on_cpu = within(
             format!("time of the search = CPU time in {FUNCTION}"),
             searched,
             self.cpu_seconds(),
-            ON_CPU_FACTOR,
+            limits::SEARCH_ON_CPU.times(),
         );
         law.into_iter().chain(cost).chain([on_cpu]).collect()
     }

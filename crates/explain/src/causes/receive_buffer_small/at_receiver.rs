@@ -3,15 +3,13 @@
 
 use analysis::account::{Role as Serves, ServiceKey};
 
-use super::{CAUSE, LARGER, Limit, Receiving};
+use super::{ADVISED_TIMES, CAUSE, Limit, Receiving};
 use crate::finding::RuledOut;
+use crate::limits;
 use crate::places::path::{End, sample_rows};
 use crate::places::receivers::{self, other, per_s, receivers};
 use crate::places::window::{ROUND_TRIPS, SPARE};
 use crate::vocabulary::*;
-
-/// What the application took within a round trip, as a share of the widest window, from which on that was full.
-const FULL: f64 = 0.9;
 
 /// Where something is received over windows that are filled.
 struct Filled<'a> {
@@ -38,14 +36,21 @@ fn is_held(story: &Story, end: &End) -> bool {
     let scaled = end.conn.agreed.is_some_and(|a| a.window_scaling);
     let widest = f64::from(taken.widest_wnd);
     let lasting = t.received() >= ROUND_TRIPS.saturating_mul(taken.widest_wnd.into());
-    let filled = widest > 0.0 && f64::from(taken.space) >= FULL * widest;
+    let filled = widest > 0.0 && f64::from(taken.space) >= limits::WINDOW_FILLED.share() * widest;
     let all_along = per_s(end) * f64::from(taken.rtt_us) / 1e6 * SPARE >= widest;
     // Of requests that come one by one it measures how long they take to come, not how long a round trip takes.
-    let is_round_trip = taken.rtt_us < t.min_rtt_us.saturating_mul(2);
+    let is_round_trip =
+        f64::from(taken.rtt_us) < limits::USUAL_BELOW_TWICE.times() * f64::from(t.min_rtt_us);
     let grew = taken.first_rcvbuf != t.rcvbuf;
-    let in_time = t.unread.saturating_mul(2) < t.samples;
+    let in_time = !limits::MOST.reached(t.unread, t.samples);
     let here = away && scaled && !end.conn.remote.is_loopback();
-    here && t.samples >= 2 && lasting && filled && is_round_trip && all_along && !grew && in_time
+    here && t.samples >= limits::SEEN_TWICE.as_u32()
+        && lasting
+        && filled
+        && is_round_trip
+        && all_along
+        && !grew
+        && in_time
 }
 
 impl Filled<'_> {
@@ -67,7 +72,7 @@ impl Filled<'_> {
             Quantity::of(self.all, "transfer"),
             Quantity::rate(rate)
         );
-        let larger = u64::from(taken.widest_wnd).saturating_mul(LARGER);
+        let larger = u64::from(taken.widest_wnd).saturating_mul(ADVISED_TIMES);
         let mut lost = Lost::unknown();
         for end in &self.held {
             lost.add(end.conn, State::PeerWindow, end.transfer.span_ns);

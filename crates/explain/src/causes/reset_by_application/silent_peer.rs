@@ -9,14 +9,11 @@ use analysis::{Sent, Why};
 use recording::Addr;
 
 use super::CAUSE;
+use crate::limits;
 use crate::vocabulary::*;
 
-/// Fewer are a pool that had one connection too many.
-const MIN_GIVEN_UP: usize = 10;
-/// Of the connections to an address that is well, single ones end so at most.
-const MIN_SHARE: f64 = 0.5;
 /// An idle connection that is probed so often is remembered by boxes on the path, s.
-const OFTEN_ENOUGH_S: u64 = 60;
+const ADVISED_KEEPALIVE_S: u64 = 60;
 
 /// The connections from a namespace to an address that answers no keep-alives.
 pub(super) struct SilentPeer<'a> {
@@ -61,7 +58,9 @@ pub(super) fn places(story: &Story) -> Vec<SilentPeer<'_>> {
             (of, role, at.addr) == (*netns, account::Role::Client, *to)
         });
     }
-    let many = |p: &SilentPeer| p.all.len() >= MIN_GIVEN_UP && p.share() >= MIN_SHARE;
+    let many = |p: &SilentPeer| {
+        p.all.len() >= limits::GIVEN_UP.as_usize() && p.share() >= limits::GIVEN_UP_SHARE.share()
+    };
     places.into_values().filter(many).collect()
 }
 
@@ -187,7 +186,7 @@ fn advice(netns: &Netns, to: Addr) -> Advice {
     set_sysctl(
         netns,
         sysctl::TCP_KEEPALIVE_TIME,
-        OFTEN_ENOUGH_S,
+        ADVISED_KEEPALIVE_S,
         "An idle connection costs two small packets a minute. Programs that set TCP_KEEPIDLE themselves \
          go by that.",
         format!(

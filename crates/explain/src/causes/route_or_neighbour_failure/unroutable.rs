@@ -7,18 +7,12 @@ use analysis::words::{count, list};
 
 use super::CAUSE;
 use crate::finding::RuledOut;
+use crate::limits;
 use crate::moment::{Began, Since};
 use crate::vocabulary::*;
 
-/// A caller that failed so often, over so long, ns, tries again and again.
-const MIN_FAILED: u64 = 3;
-const MIN_OVER_NS: u64 = 2_000_000_000;
-/// Without the calls: so many, …
-const MIN_COUNTED: u64 = 5;
-/// … in so many intervals between two samples of the counter: not the burst of a program that starts.
-const MIN_INTERVALS: usize = 3;
 /// Destinations that are named.
-const SHOWN: usize = 3;
+const SHOWN_DESTINATIONS: usize = 3;
 
 pub(super) fn find(story: &Story) -> Vec<Finding> {
     let callers = story.unrouted.callers().filter(|(_, way)| insists(way));
@@ -43,7 +37,7 @@ pub(super) fn find(story: &Story) -> Vec<Finding> {
 /// Whether it tried again and again.
 fn insists(way: &NoWay) -> bool {
     let over_ns = way.last_ns.saturating_sub(way.first_ns);
-    way.count >= MIN_FAILED && over_ns >= MIN_OVER_NS
+    way.count >= limits::FAILED_AGAIN.count() && over_ns >= limits::FAILED_OVER.ns()
 }
 
 /// The connections that a process opened.
@@ -86,7 +80,12 @@ fn without_ns(story: &Story, who: (u32, u32), way: &NoWay) -> (u64, u64) {
 }
 
 fn of_caller(story: &Story, (netns, pid): (u32, u32), way: &NoWay) -> Finding {
-    let to: Vec<String> = way.to.iter().take(SHOWN).map(|a| a.to_string()).collect();
+    let to: Vec<String> = way
+        .to
+        .iter()
+        .take(SHOWN_DESTINATIONS)
+        .map(|a| a.to_string())
+        .collect();
     let first = to.first().cloned().unwrap_or_default();
     let (failed, error) = (Quantity::of(way.count, "connect"), way.error);
     let scope = Scope {
@@ -174,7 +173,9 @@ fn counted(story: &Story) -> BTreeMap<u32, (u64, usize)> {
         let rises = |deltas: Vec<f64>| deltas.into_iter().filter(|by| *by > 0.0).count();
         let intervals = line.next().map_or(0, |line| rises(line.deltas));
         let by = rise.by.saturating_sub(dropped);
-        if by >= MIN_COUNTED && intervals >= MIN_INTERVALS {
+        if by >= limits::UNROUTABLE_COUNTED.count()
+            && intervals >= limits::UNROUTABLE_INTERVALS.as_usize()
+        {
             all.insert(netns, (by, intervals));
         }
     }

@@ -9,14 +9,10 @@ use analysis::account::{self, State};
 use analysis::words::{duration, percent};
 
 use super::CAUSE;
+use crate::limits;
 use crate::matters::STALL_NS;
 use crate::places::path::{End, senders};
 use crate::vocabulary::*;
-
-/// Fewer may be of those that are answered when something happens.
-const OFTEN: u64 = 5;
-/// Of the connections that were made meanwhile.
-const SHARE: f64 = 0.05;
 
 /// The connections that were made to one address while it was recorded, by what came of them.
 #[derive(Default)]
@@ -61,7 +57,10 @@ pub(super) fn findings(story: &Story, known: &[(u32, Endpoint)]) -> Vec<Finding>
 fn judge(story: &Story, netns: u32, at: Endpoint, asked: &Connections) -> Option<Finding> {
     let n = asked.unanswered.len() as u64;
     let of = n + asked.answered;
-    if n < OFTEN || asked.answered < OFTEN || (n as f64) < SHARE * of as f64 {
+    if n < limits::UNANSWERED_REQUESTS.count()
+        || asked.answered < limits::UNANSWERED_REQUESTS.count()
+        || !limits::UNANSWERED_SHARE.reached(n, of)
+    {
         return None;
     }
     let (ends, waits): (Vec<End>, Vec<u64>) = asked.unanswered.iter().copied().unzip();

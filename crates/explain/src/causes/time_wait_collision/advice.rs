@@ -7,15 +7,14 @@ use recording::sysctl::IP_LOCAL_PORT_RANGE;
 use super::case::Collision;
 use crate::actions::{command_in, former_sysctl, set_sysctl};
 use crate::advice::{Advice, Change};
+use crate::limits;
 use crate::scope::namespace;
 use crate::shell;
 
 /// The kernel's own default range.
-const DEFAULT_RANGE: (u64, u64) = (32_768, 60_999);
-/// A timestamp is a count of ms: two connections of one ms have the same.
-const TIMESTAMP_NS: f64 = 1e6;
+const LINUX_PORT_RANGE: (u64, u64) = (32_768, 60_999);
 /// Odds at which a clash is rare enough.
-const FEW: f64 = 0.01;
+const ADVISED_ODDS: f64 = 0.01;
 
 impl Collision<'_> {
     pub(super) fn fix(&self) -> String {
@@ -104,7 +103,7 @@ impl Collision<'_> {
             "A SYN with a newer timestamp is taken whatever its sequence number. What is left are \
              ports used again within the same millisecond: {} at {} connects per second, instead \
              of {} now.",
-            self.odds(TIMESTAMP_NS, self.ports_now())
+            self.odds(limits::TIMESTAMP_TICK.number(), self.ports_now())
                 .map_or("few".into(), percent),
             figure(self.full_rate()),
             percent(self.share())
@@ -169,7 +168,7 @@ impl Collision<'_> {
         // Behind NAT it is the router that chooses.
         let (size, netns) = self.range().filter(|_| !self.behind_nat())?;
         let netns = self.story.netns(netns);
-        let (low, high) = DEFAULT_RANGE;
+        let (low, high) = LINUX_PORT_RANGE;
         let wide = high - low + 1;
         if size >= wide {
             return None;
@@ -178,7 +177,7 @@ impl Collision<'_> {
         let (window, with) = if self.without_timestamps().is_empty() || self.paws() {
             (self.window_ns(), "")
         } else {
-            (TIMESTAMP_NS, "With timestamps on, at ")
+            (limits::TIMESTAMP_TICK.number(), "With timestamps on, at ")
         };
         let at = if with.is_empty() { "At " } else { with };
         let left = self.odds(window, wide).map_or(String::new(), |odds| {
@@ -221,7 +220,7 @@ impl Collision<'_> {
     /// One client has as many pairs of ports as the range is wide; many clients have many times that.
     fn more_addresses(&self) -> Option<Advice> {
         let is = self.occupancy()?;
-        let enough = is.time_wait as f64 / is.ports.max(1) as f64 / FEW;
+        let enough = is.time_wait as f64 / is.ports.max(1) as f64 / ADVISED_ODDS;
         let addresses = (enough.ceil() as u64).clamp(is.addresses + 1, 1_000);
         let (left, now) = (is.odds(addresses)?, is.odds(is.addresses)?);
         Some(
@@ -245,7 +244,7 @@ impl Collision<'_> {
     fn window_ns(&self) -> f64 {
         let mut ahead: Vec<u64> = self.uploads().iter().map(|u| u.bytes).collect();
         let bytes = analysis::stats::median(&mut ahead).unwrap_or(0);
-        (bytes as f64 * super::case::ISN_TICK_NS as f64).max(TIMESTAMP_NS)
+        (bytes as f64 * limits::ISN_TICK.ns() as f64).max(limits::TIMESTAMP_TICK.number())
     }
 
     fn keep_alive(&self) -> Advice {

@@ -9,22 +9,10 @@ use analysis::{Conn, ConnId, Endpoint, Outcome, Ports, Refused, Retry, Seen, Sid
 use recording::sysctl;
 
 use crate::changes::{change, per_bin};
+use crate::limits;
 
 /// Servers looked at; those beyond have fewer refusals than any finding needs.
 const MAX_SERVERS: usize = 4_096;
-/// A SYN is refused, answered and reset within the round trip; from the refusal to its retry the
-/// longest that counts as its consequence.
-const SAME_CONNECT_NS: u64 = 64_000_000_000;
-/// A retransmission after less is the quick one of Linux 5.6 and newer, no timeout.
-pub(super) const TIMEOUT_NS: u64 = 500_000_000;
-/// Rates are compared over bins of this length.
-const BIN_NS: u64 = 250_000_000;
-/// The rate broke because of the refusals if such a share of the connections was blocked since.
-const BLOCKED: f64 = 0.5;
-/// Of fewer connections that ended nobody knows who usually closes first.
-const MIN_ENDED: usize = 10;
-/// Linux advances initial sequence numbers by one per so many ns.
-pub(super) const ISN_TICK_NS: u64 = 64;
 
 pub(super) struct Collision<'a> {
     pub(super) story: &'a Story,
@@ -136,7 +124,7 @@ impl<'a> Collision<'a> {
                 return false;
             };
             let until = conn.established_ns.or(conn.ended_ns);
-            let until = until.unwrap_or(conn.start_ns.saturating_add(SAME_CONNECT_NS));
+            let until = until.unwrap_or(conn.start_ns.saturating_add(limits::SAME_CONNECT.ns()));
             let from = times.partition_point(|t| *t < conn.start_ns);
             times.get(from).is_some_and(|t| *t <= until)
         });
@@ -152,10 +140,10 @@ impl<'a> Collision<'a> {
             .chain(self.retries.iter().map(|r| r.seen.time_ns))
             .max();
         let (from, to) = (*times.first()?, times.last().copied().max(tried)?);
-        let rates = per_bin(times.into_iter(), from, to, BIN_NS);
+        let rates = per_bin(times.into_iter(), from, to, limits::RATE_BIN.ns());
         let found = change(&rates).filter(|c| c.after < c.before)?;
-        let per_s = 1e9 / BIN_NS as f64;
-        let time_ns = from + found.at as u64 * BIN_NS;
+        let per_s = 1e9 / limits::RATE_BIN.ns() as f64;
+        let time_ns = from + found.at as u64 * limits::RATE_BIN.ns();
         let blocked = self.hit().filter(|c| c.syn_retries > 0);
         let all = self.story.all(&self.clients).map(|(_, c)| c);
         let (_, there) = at_once(self.story, all.clone(), (time_ns, to));
@@ -163,7 +151,9 @@ impl<'a> Collision<'a> {
         // A rate also falls when the load ends: then those that get through begin nothing new.
         let through = blocked.filter(|c| c.established_ns.is_some_and(|t| t >= time_ns));
         let begun = all.filter(|c| c.start_ns >= time_ns).count();
-        if waiting < BLOCKED * there || begun * 2 < through.count() {
+        if waiting < limits::BLOCKED.share() * there
+            || !limits::MOST.reached(begun, through.count())
+        {
             return None;
         }
         Some(Break {
@@ -230,7 +220,7 @@ impl<'a> Collision<'a> {
     pub(super) fn server_closes_first(&self) -> bool {
         let ended = self.story.all(&self.clients).map(|(_, c)| c);
         let ended = ended.filter(|c| c.outcome == Outcome::Closed);
-        ended.clone().any(|c| c.peer_closed) || ended.count() < MIN_ENDED
+        ended.clone().any(|c| c.peer_closed) || ended.count() < limits::ENDED_KNOWN.as_usize()
     }
 
     /// Refused connects that had no success by the end.
@@ -242,7 +232,7 @@ impl<'a> Collision<'a> {
     /// Whether most were refused for their timestamp.
     pub(super) fn paws(&self) -> bool {
         let paws = self.refused.iter().filter(|r| r.paws).count();
-        paws * 2 > self.refused.len()
+        limits::MOST.exceeded(paws, self.refused.len())
     }
 
     /// Namespaces of the clients on this host.
@@ -264,7 +254,7 @@ impl<'a> Collision<'a> {
     pub(super) fn behind_nat(&self) -> bool {
         let own: AHashSet<Endpoint> = self.strays.iter().map(|s| s.local).collect();
         let known = self.refused.iter().filter(|r| own.contains(&r.seen.remote));
-        !own.is_empty() && known.count() * 2 < self.refused.len()
+        !own.is_empty() && !limits::MOST.reached(known.count(), self.refused.len())
     }
 
     /// The local ports in use to the server, at most.
@@ -289,7 +279,7 @@ impl<'a> Collision<'a> {
     /// The SYNs retransmitted after a timeout, not at once.
     pub(super) fn timeouts(&self) -> impl Iterator<Item = &'a Retry> + '_ {
         let retries = self.retries.iter().copied();
-        retries.filter(|r| r.after_ns >= TIMEOUT_NS)
+        retries.filter(|r| r.after_ns >= limits::NO_QUICK_RETRY.ns())
     }
 
     /// The earlier connection of the same ends, as the server saw it, and the new SYN's distance
@@ -363,7 +353,7 @@ pub(super) struct Upload {
 impl Upload {
     /// Whether the TIME_WAIT socket expects a higher sequence number than the new SYN has.
     pub(super) fn overtook(&self) -> bool {
-        self.bytes.saturating_mul(ISN_TICK_NS) > self.since_ns
+        self.bytes.saturating_mul(limits::ISN_TICK.ns()) > self.since_ns
     }
 }
 

@@ -10,20 +10,14 @@ use recording::{Addr, RowRef, counter, sysctl};
 use super::case::{Collision, at_once};
 use crate::checks::same_count;
 use crate::finding::{Check, Step};
+use crate::limits;
 use crate::modes::{modes, step, syn_schedule_of};
 use crate::places::listener::SHOWN_ROWS;
 use crate::places::syn_timer;
 use crate::waits::hop;
 
-/// Above this share of connects they hinder each other.
-const MOST_INDEPENDENT: f64 = 0.3;
 /// Modes told.
 const SHOWN_MODES: usize = 5;
-/// Counters told.
-/// Timeouts without which a rate of them is chance.
-const LEAST_TIMEOUTS: usize = 10;
-/// From this share of it on the ceiling is reached: a client also connects in between.
-const AT_CEILING: f64 = 0.8;
 
 /// The ports that the clients here choose from, and the TIME_WAIT sockets of the server among them.
 pub(super) struct Occupancy {
@@ -168,7 +162,7 @@ impl Collision<'_> {
     /// The quick retry of Linux 5.6 and newer, when the clients make it.
     fn quick_ns(&self) -> Option<u64> {
         let quick = self.retries.iter().map(|r| r.after_ns);
-        let quick = quick.filter(|ns| *ns < super::case::TIMEOUT_NS);
+        let quick = quick.filter(|ns| *ns < limits::NO_QUICK_RETRY.ns());
         quick.min()
     }
 
@@ -180,7 +174,7 @@ impl Collision<'_> {
         let (once, more) = (waited(1).count() as f64, waited(2).count() as f64);
         let (p, q) = (once / of.max(1) as f64, more / of.max(1) as f64);
         // Where most wait, what follows is no matter of odds.
-        if p == 0.0 || p > MOST_INDEPENDENT {
+        if p == 0.0 || p > limits::COLLISIONS_INDEPENDENT.share() {
             return String::new();
         }
         format!(
@@ -220,7 +214,7 @@ impl Collision<'_> {
             figure(broke.after)
         );
         if let (Some(before), Some(after)) = (before, after)
-            && after >= before.saturating_mul(2)
+            && !limits::MOST.exceeded(before, after)
         {
             says += &format!(
                 "; what changed then: a connection uploads {} instead of {} (median)",
@@ -416,7 +410,7 @@ impl Collision<'_> {
                 ", which had uploaded {}: a client of Linux advances its sequence numbers by as \
                  much only in {}",
                 bytes(upload),
-                duration(upload.saturating_mul(super::case::ISN_TICK_NS))
+                duration(upload.saturating_mul(limits::ISN_TICK.ns()))
             );
         }
         let step = Step::new(says + ".")
@@ -510,7 +504,7 @@ impl Collision<'_> {
 /// Clients that are all blocked send one SYN per timeout each.
 pub(super) fn ceiling(case: &Collision) -> Option<Check> {
     let mut after: Vec<u64> = case.timeouts().map(|r| r.after_ns).collect();
-    if after.len() < LEAST_TIMEOUTS {
+    if after.len() < limits::TIMEOUTS_KNOWN.as_usize() {
         return None;
     }
     let timeout = median(&mut after)?;
@@ -522,7 +516,7 @@ pub(super) fn ceiling(case: &Collision) -> Option<Check> {
     let blocked = case.hit().filter(|c| c.syn_retries > 0);
     let (clients, _) = at_once(case.story, blocked, (0, case.story.end_ns));
     let expected = clients as f64 / (timeout as f64 / 1e9);
-    let reached = if measured >= expected * AT_CEILING {
+    let reached = if measured >= expected * limits::AT_CEILING.share() {
         "it is reached"
     } else {
         "not reached: clients also do other things than wait"
@@ -537,7 +531,7 @@ pub(super) fn ceiling(case: &Collision) -> Option<Check> {
         expected: rounded(expected),
         measured: rounded(measured),
         unit: "SYNs/s".into(),
-        agrees: measured <= expected * 1.1,
+        agrees: measured <= expected * (1.0 + limits::ABOVE_CEILING.share()),
         tolerance: "at most 10 % above".into(),
     })
 }
@@ -548,7 +542,7 @@ pub(super) fn sequence(case: &Collision) -> Option<Check> {
         return illumos.sequence(case);
     }
     let uploads = case.uploads();
-    if case.paws() || uploads.len() < LEAST_TIMEOUTS {
+    if case.paws() || uploads.len() < limits::TIMEOUTS_KNOWN.as_usize() {
         return None;
     }
     let overtook = uploads.iter().filter(|u| u.overtook()).count();
@@ -563,13 +557,11 @@ pub(super) fn sequence(case: &Collision) -> Option<Check> {
 
 /// Little's law: what closed within 60 s and was not used again is what there is.
 pub(super) fn little(case: &Collision) -> Option<Check> {
-    /// The two are known at different moments.
-    const NEAR_NS: u64 = 1_000_000_000;
     let netns = case.server?;
     let story = case.story;
     let last = story.structures.get(netns, "time-wait").map(|s| s.last)?;
     let first = story.structures.get(netns, "time-wait").map(|s| s.first)?;
-    if story.end_ns.saturating_sub(last.time_ns) > NEAR_NS || last.entries == 0 {
+    if story.end_ns.saturating_sub(last.time_ns) > limits::SAME_MOMENT.ns() || last.entries == 0 {
         return None;
     }
     let held = story.refusals.held(netns, story.end_ns, !case.keeps())?;

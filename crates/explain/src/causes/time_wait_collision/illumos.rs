@@ -10,17 +10,14 @@ use super::case::Collision;
 use crate::advice::Advice;
 use crate::checks::same_count;
 use crate::finding::{Check, Step};
+use crate::limits;
 use crate::shell;
 use crate::undo::Undo;
 
 const INCREMENT: &str = "tcp_iss_incr";
 const INTERVAL: &str = "tcp_time_wait_interval";
-/// A SYN ahead of what TIME_WAIT expects by more than half of the sequence space looks old.
-const HALF: f64 = 2_147_483_648.0;
 /// What the tuning of a well-known case sets: the increment, and ms of TIME_WAIT.
-const TUNED: (u64, u64) = (25_000, 5_000);
-/// Of the connections of the host so many were recorded: else draws are missing.
-const SEEN: f64 = 0.9;
+const ADVISED_TUNING: (u64, u64) = (25_000, 5_000);
 
 /// The settings of an illumos host that connects.
 pub(super) struct Illumos {
@@ -54,7 +51,7 @@ impl Collision<'_> {
     pub(super) fn tries_at(&self, took_ns: u64) -> u32 {
         let near = |c: &&Conn| {
             c.connect_ns()
-                .is_some_and(|ns| ns.abs_diff(took_ns) < took_ns / 20)
+                .is_some_and(|ns| !limits::TRIES_ALIKE.reached(ns.abs_diff(took_ns), took_ns))
         };
         let tries = self
             .hit()
@@ -93,7 +90,9 @@ impl Illumos {
         draws.sort_unstable();
         let rise = |name| case.story.counters.rise(self.netns, name).by;
         let all = rise(counter::ACTIVE_OPENS).saturating_add(rise(counter::PASSIVE_OPENS));
-        (draws.len() as f64 >= SEEN * all as f64).then_some(draws)
+        limits::DRAWS_SEEN
+            .reached(draws.len(), all)
+            .then_some(draws)
     }
 
     /// For each refused SYN: draws since the SYN of the earlier connection of the same ends, and
@@ -202,7 +201,7 @@ impl Illumos {
         let before = before - draws.partition_point(|t| *t < began);
         let per_s = ratio(before as f64, measured)?;
         let (each, clock) = self.advances(self.increment);
-        let expected = HALF / (each * per_s + clock);
+        let expected = limits::SEQUENCE_HALF.number() / (each * per_s + clock);
         Some(Check {
             formula: format!(
                 "onset: half of the sequence space ÷ ({} draws per second × half of tcp_iss_incr + the \
@@ -212,7 +211,7 @@ impl Illumos {
             expected: rounded(expected),
             measured: rounded(measured),
             unit: "s".into(),
-            agrees: (measured - expected).abs() <= expected * 0.2,
+            agrees: (measured - expected).abs() <= expected * limits::ILLUMOS_MEETS.share(),
             tolerance: "± 20 %: a port must be used again, too".into(),
         })
     }
@@ -222,7 +221,7 @@ impl Illumos {
         let since = self.since(case)?;
         let drawn = median(&mut since.iter().map(|(drawn, _)| *drawn).collect::<Vec<_>>())?;
         let (each, _) = self.advances(self.increment);
-        let half = (HALF / each) as u64;
+        let half = (limits::SEQUENCE_HALF.number() / each) as u64;
         let step = Step::new(format!(
             "Between the SYNs of the earlier connection and of the refused one the host drew {} \
              sequence numbers (median), {} apart ({INCREMENT}={}), one for each connection opened or \
@@ -253,7 +252,7 @@ impl Illumos {
             fitting([
                 format!(
                     "Keep connections open (keep-alive), or set {INCREMENT}={} and {INTERVAL}={}.",
-                    TUNED.0, TUNED.1
+                    ADVISED_TUNING.0, ADVISED_TUNING.1
                 ),
                 "Keep connections open (keep-alive, a pool).".into(),
             ])
@@ -286,10 +285,10 @@ impl Illumos {
         let per_s = (opens as f64 / case.story.seconds()).max(case.full_rate() * sides);
         let half_turn = |increment: u64| {
             let (each, clock) = self.advances(increment);
-            HALF / (each * per_s + clock)
+            limits::SEQUENCE_HALF.number() / (each * per_s + clock)
         };
         let ns = |seconds: f64| duration((seconds * 1e9) as u64);
-        let (increment, time_wait_ms) = TUNED;
+        let (increment, time_wait_ms) = ADVISED_TUNING;
         let (increment, time_wait_ms) = (
             increment.min(self.increment),
             time_wait_ms.min(self.time_wait_ms),

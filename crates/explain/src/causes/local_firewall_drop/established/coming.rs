@@ -1,7 +1,8 @@
 //! Packets of established connections that a firewall of this host drops as they come, whose senders are on other
 //! hosts: what it costs them is not seen here.
 
-use super::{CAUSE, MIN_DROPS, MIN_SHARE, Walled};
+use super::{CAUSE, Walled};
+use crate::limits;
 use crate::places::path::{End, sample_rows};
 use crate::vocabulary::*;
 
@@ -31,7 +32,7 @@ pub(super) fn judge(walled: &Walled) -> Option<Finding> {
     let came: u64 = walled.ends.iter().map(came).sum();
     let of = dropped.saturating_add(came);
     let share = dropped as f64 / of.max(1) as f64;
-    if dropped < MIN_DROPS || share < MIN_SHARE {
+    if dropped < limits::FIREWALL_DROPS_DATA.count() || share < limits::LOSS_GOVERNS.share() {
         return None;
     }
     let rules = story.netns(walled.netns);

@@ -6,6 +6,7 @@ use analysis::words::{duration, figure};
 use recording::TcpState;
 
 use super::{EXPIRED, FUNCTION, ITERATIONS, Walker, entries};
+use crate::limits;
 use crate::vocabulary::*;
 
 impl Walker<'_> {
@@ -43,7 +44,7 @@ impl Walker<'_> {
     fn wait_step(&self) -> Option<Step> {
         let ended = |at: u64| {
             let mut searches = self.searches.iter();
-            searches.any(|s| s.returned_ns.abs_diff(at) < 1_000_000)
+            searches.any(|s| s.returned_ns.abs_diff(at) < limits::WOKEN_BY_SEARCH.ns())
         };
         let all = self.story.waits.all.iter().filter(|w| {
             let there = w.syscall.as_deref() == Some("connect") && &*w.comm == self.comm;
@@ -116,7 +117,9 @@ impl Walker<'_> {
         let rate = accepted.count() as f64 / self.story.seconds();
         let expected = rate * longest.search_ns as f64 / 1e9;
         let searched = duration(longest.search_ns);
-        (expected >= 20.0 && meanwhile as f64 <= expected / 10.0).then(|| {
+        (expected >= limits::ACCEPTS_EXPECTED.number()
+            && meanwhile as f64 <= expected / limits::ACCEPTS_FEWER.times())
+        .then(|| {
             say!(
                 "While it searched for {searched}, {accepted_within} accepted; at other times \
                  {accepted_per_s} per second: TCP's input needs the lock.",

@@ -1,0 +1,333 @@
+//! Every number that decides, once: its value, unit, basis and why. The book prints them.
+//!
+//! A number that only bounds memory, display or advice is none, and stays where it is used.
+
+mod connects;
+mod findings;
+mod host;
+mod paths;
+mod services;
+mod transfers;
+
+use std::cell::Cell;
+use std::fmt;
+use std::ptr;
+
+pub use connects::*;
+pub use findings::*;
+pub use host::*;
+pub use paths::*;
+pub use services::*;
+pub use transfers::*;
+
+/// Microseconds, milliseconds and seconds in ns, and KiB in bytes, for the tables.
+const US: u64 = 1_000;
+const MS: u64 = 1_000 * US;
+const S: u64 = 1_000 * MS;
+const KIB: u64 = 1_024;
+
+/// A number that decides.
+#[derive(Debug)]
+pub struct Limit {
+    /// Its name, as code and `tcpwhy-lab limits` spell it.
+    pub name: &'static str,
+    /// Its value as declared, in its unit; a time is in ns.
+    pub value: f64,
+    /// What it counts or measures.
+    pub unit: Unit,
+    /// Where the number comes from.
+    pub basis: Basis,
+    /// What it means, and why it is this number.
+    pub why: &'static str,
+}
+
+/// What a limit counts or measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// A part of a whole: 1 is all of it.
+    Share,
+    /// How many times one is the other.
+    Times,
+    /// A time, in ns.
+    Time,
+    /// Bytes.
+    Bytes,
+    /// Standard deviations.
+    Deviations,
+    /// So many a second.
+    PerSecond,
+    /// TCP segments.
+    Segments,
+    /// Packets.
+    Packets,
+    /// Connections, or attempts at one.
+    Connections,
+    /// Requests with their answers.
+    Exchanges,
+    /// Addresses.
+    Addresses,
+    /// Samples.
+    Samples,
+    /// Events.
+    Events,
+    /// Anything else that is counted.
+    Count,
+}
+
+/// Where a number comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Basis {
+    /// The kernel's own, or measured on it.
+    Kernel,
+    /// A standard, or a formula of the literature.
+    Rfc,
+    /// It follows from how the mechanism works.
+    Mechanism,
+    /// It follows from how things are sampled, or from statistics.
+    Sampling,
+    /// What people notice, ask about or want.
+    People,
+    /// Nothing yet: the reason would defend half or twice as much.
+    Guess,
+}
+
+impl Basis {
+    /// All of them, in the order of how much they are worth.
+    pub const ALL: [Basis; 6] = [
+        Basis::Kernel,
+        Basis::Rfc,
+        Basis::Mechanism,
+        Basis::Sampling,
+        Basis::People,
+        Basis::Guess,
+    ];
+}
+
+impl fmt::Display for Basis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Basis::Kernel => "kernel",
+            Basis::Rfc => "RFC",
+            Basis::Mechanism => "mechanism",
+            Basis::Sampling => "sampling",
+            Basis::People => "people",
+            Basis::Guess => "guess",
+        })
+    }
+}
+
+/// Limits of one subject.
+#[derive(Debug)]
+pub struct Table {
+    /// The subject.
+    pub title: &'static str,
+    /// The limits, in the order in which they are declared.
+    pub limits: &'static [&'static Limit],
+}
+
+/// The limits, by subject.
+pub const TABLES: &[Table] = &[
+    MATTERS, COUNTS, EPISODES, RESOURCES, SYNS, FIREWALLS, REFUSALS, LISTENERS, PORTS, LOSS, DROPS,
+    QUEUES, WINDOWS, OPTIONS, NAGLE, CPUS, LOOKUPS, EXCHANGES, RESETS,
+];
+
+/// All limits.
+pub fn all() -> impl Iterator<Item = &'static Limit> {
+    TABLES.iter().flat_map(|table| table.limits.iter().copied())
+}
+
+thread_local! {
+    /// The limit that is scaled on this thread, and by what.
+    static SCALED: Cell<Option<(&'static Limit, f64)>> = const { Cell::new(None) };
+}
+
+/// Does something with one limit so many times what it is, on this thread: what would `explain` say if it were
+/// another number? Nothing but the sweep over the corpus asks.
+pub fn scaled<T>(limit: &'static Limit, factor: f64, what: impl FnOnce() -> T) -> T {
+    /// Puts back what was before, also where the work panics.
+    struct Before(Option<(&'static Limit, f64)>);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            SCALED.set(self.0);
+        }
+    }
+    let _before = Before(SCALED.replace(Some((limit, factor))));
+    what()
+}
+
+impl Limit {
+    /// The number that holds now, in the limit's unit; a time in ns.
+    pub fn number(&self) -> f64 {
+        match SCALED.get() {
+            Some((limit, factor)) if ptr::eq(limit, self) => self.value * factor,
+            _ => self.value,
+        }
+    }
+
+    /// The share, 0..1.
+    pub fn share(&self) -> f64 {
+        self.check(&[Unit::Share]);
+        self.number()
+    }
+
+    /// How many times, or standard deviations.
+    pub fn times(&self) -> f64 {
+        self.check(&[Unit::Times, Unit::Deviations]);
+        self.number()
+    }
+
+    /// How many, as a whole number.
+    pub fn count(&self) -> u64 {
+        debug_assert!(
+            !matches!(self.unit, Unit::Share | Unit::Time | Unit::Bytes),
+            "{} is no count",
+            self.name
+        );
+        self.number().round() as u64
+    }
+
+    /// How many, of what has a length.
+    pub fn as_usize(&self) -> usize {
+        self.count() as usize
+    }
+
+    /// How many, of what is sampled.
+    pub fn as_u32(&self) -> u32 {
+        self.count() as u32
+    }
+
+    /// Bytes.
+    pub fn bytes(&self) -> u64 {
+        self.check(&[Unit::Bytes]);
+        self.number().round() as u64
+    }
+
+    /// The time in ns.
+    pub fn ns(&self) -> u64 {
+        self.check(&[Unit::Time]);
+        self.number().round() as u64
+    }
+
+    /// The time in µs.
+    pub fn us(&self) -> u32 {
+        (self.ns() / US) as u32
+    }
+
+    /// The time in ms.
+    pub fn ms(&self) -> u64 {
+        self.ns() / MS
+    }
+
+    /// The time in seconds.
+    pub fn s(&self) -> f64 {
+        self.ns() as f64 / S as f64
+    }
+
+    /// A part is at least this share of the whole.
+    pub fn reached(&self, part: impl Amount, whole: impl Amount) -> bool {
+        part.amount() >= self.share() * whole.amount()
+    }
+
+    /// A part is more than this share of the whole.
+    pub fn exceeded(&self, part: impl Amount, whole: impl Amount) -> bool {
+        part.amount() > self.share() * whole.amount()
+    }
+
+    fn check(&self, units: &[Unit]) {
+        debug_assert!(
+            units.contains(&self.unit),
+            "{} is of {:?}",
+            self.name,
+            self.unit
+        );
+    }
+}
+
+/// What can be a part or a whole.
+pub trait Amount {
+    /// As a number that a share is taken of.
+    fn amount(self) -> f64;
+}
+
+macro_rules! amounts {
+    ($($kind:ty)+) => {$(
+        impl Amount for $kind {
+            fn amount(self) -> f64 {
+                self as f64
+            }
+        }
+    )+};
+}
+
+amounts! { u32 u64 usize f64 }
+
+/// Declares a table of limits: its subject, then of each its why, `NAME = value, unit, basis;`.
+macro_rules! limits {
+    ($table:ident = $title:literal; $($(#[doc = $why:literal])+ $name:ident = $value:expr, $unit:ident, $basis:ident;)+) => {
+        $(
+            $(#[doc = $why])+
+            pub static $name: crate::limits::Limit = crate::limits::Limit {
+                name: stringify!($name),
+                value: $value as f64,
+                unit: crate::limits::Unit::$unit,
+                basis: crate::limits::Basis::$basis,
+                why: concat!($($why),+),
+            };
+        )+
+        pub(super) const $table: crate::limits::Table = crate::limits::Table {
+            title: $title,
+            limits: &[$(&$name),+],
+        };
+    };
+}
+use limits;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn a_name_is_one_limit() {
+        let names: BTreeSet<&str> = all().map(|limit| limit.name).collect();
+        assert_eq!(names.len(), all().count());
+    }
+
+    #[test]
+    fn a_value_is_of_its_unit() {
+        for limit in all() {
+            let Limit {
+                name, value, unit, ..
+            } = limit;
+            assert!(value.is_finite() && *value > 0.0, "{name}");
+            let fits = match unit {
+                Unit::Share => *value <= 1.0,
+                Unit::Times | Unit::Deviations | Unit::PerSecond | Unit::Count => true,
+                _ => value.fract() == 0.0,
+            };
+            assert!(fits, "{name}: {value} of {unit:?}");
+        }
+    }
+
+    #[test]
+    fn a_limit_is_scaled_alone_and_for_a_while() {
+        let stall = || (STALL.ns(), STALL.s(), OFTEN.count(), NOTICED.ms());
+        assert_eq!(stall(), (3_000_000_000, 3.0, 5, 200));
+        let half = scaled(&STALL, 0.5, stall);
+        assert_eq!(half, (1_500_000_000, 1.5, 5, 200));
+        let nested = scaled(&STALL, 2.0, || scaled(&NOTICED, 2.0, stall).3);
+        assert_eq!(nested, 400);
+        let elsewhere = scaled(&STALL, 2.0, || std::thread::spawn(|| STALL.ns()).join());
+        assert_eq!(elsewhere.ok(), Some(3_000_000_000), "another thread");
+        let panicked = std::panic::catch_unwind(|| scaled(&STALL, 2.0, || panic!("on purpose")));
+        assert!(panicked.is_err());
+        assert_eq!(stall().0, 3_000_000_000);
+    }
+
+    #[test]
+    fn a_share_is_reached_and_then_exceeded() {
+        assert!(MOST.reached(1_u32, 2_u64) && !MOST.exceeded(1_usize, 2.0));
+        assert!(MOST.exceeded(3_u64, 5_u64) && !MOST.reached(2_u64, 5_u64));
+    }
+}
