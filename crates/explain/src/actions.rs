@@ -75,8 +75,8 @@ pub(crate) fn set_sysctl(
 }
 
 /// The default of `net.ipv4.tcp_rmem` and of `net.ipv4.tcp_wmem`, bytes: least, first, most.
-const RMEM: [u64; 3] = [4_096, 131_072, 6_291_456];
-const WMEM: [u64; 3] = [4_096, 16_384, 4_194_304];
+const LINUX_RMEM: [u64; 3] = [4_096, 131_072, 6_291_456];
+const LINUX_WMEM: [u64; 3] = [4_096, 16_384, 4_194_304];
 
 /// The numbers of `net.ipv4.tcp_rmem` or `tcp_wmem` of a namespace with another last one: what buffers may grow to.
 pub(crate) fn buffer_sizes(
@@ -86,7 +86,11 @@ pub(crate) fn buffer_sizes(
     most: impl FnOnce(u64) -> u64,
 ) -> String {
     let now = story.settings.get(netns, name);
-    let default = if name == sysctl::TCP_WMEM { WMEM } else { RMEM };
+    let default = if name == sysctl::TCP_WMEM {
+        LINUX_WMEM
+    } else {
+        LINUX_RMEM
+    };
     let word = |nth: usize| {
         now.as_ref()
             .and_then(|v| v.number(nth))
@@ -157,7 +161,7 @@ pub(crate) fn neighbour_limits(structure: &str) -> Option<[&'static str; 2]> {
 /// at four times. `None` of another structure.
 pub(crate) fn more_neighbours(story: &Story, structure: &str, entries: u64) -> Option<Advice> {
     /// A neighbour with its hardware address and queue, bytes.
-    const NEIGHBOUR_BYTES: u64 = 512;
+    const LINUX_NEIGHBOUR_BYTES: u64 = 512;
     let [collected, most] = neighbour_limits(structure)?;
     let soft = entries.max(512).saturating_mul(2).next_power_of_two();
     let hard = soft.saturating_mul(2);
@@ -194,7 +198,7 @@ pub(crate) fn more_neighbours(story: &Story, structure: &str, entries: u64) -> O
         .at("the host's own namespace: all namespaces share the table; a file in /etc/sysctl.d/ keeps it")
         .risk(format!(
             "Memory: up to {}. A network with so many hosts in one segment is better cut by a router.",
-            analysis::words::bytes(hard.saturating_mul(NEIGHBOUR_BYTES))
+            analysis::words::bytes(hard.saturating_mul(LINUX_NEIGHBOUR_BYTES))
         ))
         .effect(format!(
             "{} entries fit before the table is walked for some to drop; now {}, {}.",

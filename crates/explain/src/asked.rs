@@ -8,6 +8,7 @@ use analysis::{Conn, Story, Way};
 use recording::SourceName;
 
 use crate::finding::Step;
+use crate::limits;
 use crate::place::{Place, SlowCalls};
 use crate::places::listener::ListenerPlace;
 use crate::places::losses::Losses;
@@ -24,9 +25,6 @@ use crate::say::{Quantity, say};
 /// A cause's answer when it is asked why it does not hold at the place of another one's finding: the
 /// number that refutes it. `None` when nothing does.
 pub(crate) type No = fn(&Asked) -> Option<Step>;
-
-/// A tenth of the time of requests, or less, does not make them slow.
-const SMALL_PART: u64 = 10;
 
 /// A place that causes are asked about; what several of them look at is derived once.
 pub(crate) struct Asked<'a> {
@@ -173,7 +171,7 @@ impl<'a> Asked<'a> {
     pub(crate) fn not_repaired(&self) -> Option<Step> {
         let all = slow_exchanges::at(self.story, self.place)?;
         let (repair_ns, whole_ns) = (all.all.repair_ns, exchanged_ns(&all.all));
-        (repair_ns.saturating_mul(SMALL_PART) <= whole_ns).then(|| {
+        (!limits::SMALL_PART.exceeded(repair_ns, whole_ns)).then(|| {
             say!(
                 "repairing losses took {repair_ms} of {whole_ms} of its requests, and {retransmitted} \
                  were retransmitted",
@@ -188,7 +186,7 @@ impl<'a> Asked<'a> {
     pub(crate) fn had_a_cpu(&self) -> Option<Step> {
         let all = slow_exchanges::at(self.story, self.place)?;
         let (alone_ns, waited_ns) = (all.all.think_alone_ns, all.all.think_runqueue_ns);
-        let told = alone_ns > 0 && waited_ns.saturating_mul(SMALL_PART) <= alone_ns;
+        let told = alone_ns > 0 && !limits::SMALL_PART.exceeded(waited_ns, alone_ns);
         told.then(|| {
             say!(
                 "of {think_ms} of thinking its threads waited {waited_ms} for a CPU",
@@ -204,7 +202,7 @@ impl<'a> Asked<'a> {
         let (send_ns, unread_ns) = (all.all.send_ns, all.all.unread_ns);
         let whole_ns = exchanged_ns(&all.all);
         let held_ns = send_ns.saturating_add(unread_ns);
-        (held_ns.saturating_mul(SMALL_PART) <= whole_ns).then(|| {
+        (!limits::SMALL_PART.exceeded(held_ns, whole_ns)).then(|| {
             say!(
                 "of {whole_ms} of its requests windows held back {send_ms}, and data lay unread for {unread_ms}",
                 whole_ms = Quantity::ns(whole_ns).rows(all.busiest),

@@ -1,5 +1,7 @@
 //! When a rate changed: the moment that best splits a series into two levels.
 
+use crate::limits;
+
 /// A moment at which a series went from one level to another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Change {
@@ -11,46 +13,42 @@ pub(crate) struct Change {
     pub(crate) after: f64,
 }
 
-/// A level lasts at least so many values: one low value is a hiccup, no level.
-const SHORTEST: usize = 3;
-/// The levels differ by at least this factor: loads vary by a few ten per cent by themselves.
-const LEAST_FACTOR: f64 = 1.5;
-/// Of each level so many values lie on its side of the middle between the two.
-const LEAST_APART: f64 = 0.85;
-/// Of the step between the levels so much happens at once: else it is a drift.
-const LEAST_AT_ONCE: f64 = 0.5;
-
 /// The change of level of a series (CUSUM with two means: the split where the sum of deviations
 /// from the mean is farthest from zero); `None` when it has one level, or drifts.
 pub(crate) fn change(series: &[f64]) -> Option<Change> {
     let n = series.len();
-    if n < 2 * SHORTEST {
+    if n < 2 * limits::LEVEL_LASTS.as_usize() {
         return None;
     }
     let mean = mean(series);
     let mut sum = 0.0;
-    let sums = series[..n - SHORTEST].iter().enumerate().map(|(i, v)| {
-        sum += v - mean;
-        (i + 1, f64::abs(sum))
-    });
+    let sums = series[..n - limits::LEVEL_LASTS.as_usize()]
+        .iter()
+        .enumerate()
+        .map(|(i, v)| {
+            sum += v - mean;
+            (i + 1, f64::abs(sum))
+        });
     let (at, _) = sums
-        .filter(|(i, _)| *i >= SHORTEST)
+        .filter(|(i, _)| *i >= limits::LEVEL_LASTS.as_usize())
         .max_by(|a, b| a.1.total_cmp(&b.1))?;
     let (early, late) = series.split_at(at);
     let (before, after) = (self::mean(early), self::mean(late));
     let (low, high) = (before.min(after), before.max(after));
-    if high <= low * LEAST_FACTOR {
+    if high <= low * limits::LEVELS_DIFFER.times() {
         return None;
     }
     // Rates differ by factors; a rate of zero has no middle but half of half.
-    let middle = (low * high).sqrt().max(high / 4.0);
+    let middle = (low * high)
+        .sqrt()
+        .max(high * limits::LEVELS_MIDDLE.share());
     let apart = |level: &[f64], mean: f64| {
         let own = level.iter().filter(|v| (**v > middle) == (mean > middle));
-        own.count() as f64 >= LEAST_APART * level.len() as f64
+        limits::LEVELS_APART.reached(own.count(), level.len())
     };
-    let last = self::mean(&early[early.len() - SHORTEST..]);
-    let next = self::mean(&late[..SHORTEST]);
-    let at_once = (last - next).abs() >= LEAST_AT_ONCE * (high - low);
+    let last = self::mean(&early[early.len() - limits::LEVEL_LASTS.as_usize()..]);
+    let next = self::mean(&late[..limits::LEVEL_LASTS.as_usize()]);
+    let at_once = (last - next).abs() >= limits::LEVELS_AT_ONCE.share() * (high - low);
     let clear = apart(early, before) && apart(late, after) && at_once;
     clear.then_some(Change { at, before, after })
 }
@@ -58,8 +56,8 @@ pub(crate) fn change(series: &[f64]) -> Option<Change> {
 /// Counts per bin: the rate of events over time.
 pub(crate) fn per_bin(times: impl Iterator<Item = u64>, from: u64, to: u64, bin: u64) -> Vec<f64> {
     // Bins beyond are of a recording that is made up: a day of seconds.
-    const MOST: u64 = 86_400;
-    let bins = (to.saturating_sub(from) / bin.max(1)).min(MOST) as usize;
+    const MAX_BINS: u64 = 86_400;
+    let bins = (to.saturating_sub(from) / bin.max(1)).min(MAX_BINS) as usize;
     let mut counts = vec![0.0; bins];
     for time in times {
         let at = time.saturating_sub(from) / bin.max(1);

@@ -1,6 +1,7 @@
 //! Counts of the same thing from two sources, held against each other.
 
 use crate::finding::Check;
+use crate::limits;
 
 /// Two counts of the same thing from different sources, read at different moments.
 pub(crate) fn same_count(formula: &str, expected: u64, measured: u64, unit: &'static str) -> Check {
@@ -10,7 +11,8 @@ pub(crate) fn same_count(formula: &str, expected: u64, measured: u64, unit: &'st
         expected: a,
         measured: b,
         unit: unit.into(),
-        agrees: (a - b).abs() <= (a * SAME_COUNT).max(2.0),
+        agrees: (a - b).abs()
+            <= (a * limits::SAME_COUNT.share()).max(limits::SAME_COUNT_SLACK.number()),
         tolerance: "± 10 %, at least 2: read at different moments".into(),
     }
 }
@@ -23,10 +25,7 @@ pub(crate) fn at_least(formula: &str, expected: u64, measured: u64, unit: &'stat
         expected: a,
         measured: b,
         unit: unit.into(),
-        agrees: b * (1.0 + SAME_COUNT) + 2.0 >= a,
+        agrees: b * (1.0 + limits::SAME_COUNT.share()) + limits::SAME_COUNT_SLACK.number() >= a,
         tolerance: "not below it by more than 10 %".into(),
     }
 }
-
-/// Counters, listeners and events are read up to a second apart while all of them rise.
-const SAME_COUNT: f64 = 0.10;

@@ -7,14 +7,9 @@ use analysis::{Conn, Story, Waited};
 use recording::{Manifest, SourceName, Waker};
 use serde::{Deserialize, Serialize};
 
+use crate::limits;
 use crate::waits::{POLLS, WalkHop, hop};
 
-/// Less is not what anybody asks about, ns.
-const LEAST_NS: u64 = 1_000_000_000;
-/// How long a resolver waits for a name server, unless resolv.conf(5) says otherwise, ns.
-const RESOLVER_NS: u64 = 5_000_000_000;
-/// A timer is late by a turn of the scheduler, ns.
-const LATE_NS: u64 = 100_000_000;
 /// Calls beside those of poll(2) in which programs wait for sockets; sleep(1) and shells wait in others, and for nothing
 /// of the network.
 const RECEIVES: &[&str] = &["recvfrom", "recvmsg", "recvmmsg"];
@@ -58,7 +53,7 @@ pub(crate) fn time(story: &Story, manifest: &Manifest) -> Option<CommandTime> {
         .filter(|c| c.pid.is_some_and(|pid| pid >= ran.pid));
     let had = Had::of(own, until);
     let without_ns = ran_ns.saturating_sub(had.ns(ran.start_ns, until));
-    if without_ns < LEAST_NS || without_ns.saturating_mul(2) < ran_ns {
+    if without_ns < limits::ASKED_ABOUT.ns() || !limits::MOST.reached(without_ns, ran_ns) {
         return None;
     }
     let began = |wait: &Waited| wait.end_ns.saturating_sub(wait.waited_ns);
@@ -69,11 +64,11 @@ pub(crate) fn time(story: &Story, manifest: &Manifest) -> Option<CommandTime> {
     if !POLLS.contains(&call) && !RECEIVES.contains(&call) {
         return None;
     }
-    let long = |w: &&&Waited| w.waited_ns.saturating_mul(2) >= longest.waited_ns;
+    let long = |w: &&&Waited| limits::MOST.reached(w.waited_ns, longest.waited_ns);
     let n = waits.iter().filter(long).count() as u64;
-    let late_ns = longest.waited_ns.checked_sub(RESOLVER_NS);
+    let late_ns = longest.waited_ns.checked_sub(limits::RESOLVER_TIMEOUT.ns());
     let by_timer = matches!(longest.waker, Waker::Timer);
-    let hint = by_timer && late_ns.is_some_and(|ns| ns < LATE_NS);
+    let hint = by_timer && late_ns.is_some_and(|ns| ns < limits::RESOLVER_LATE.ns());
     let hint =
         hint.then_some("5 s is how long a lookup waits for a name server that does not answer");
     let longest = hop(longest);

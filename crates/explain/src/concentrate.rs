@@ -12,6 +12,7 @@ use recording::Addr;
 
 use crate::finding::Finding;
 use crate::id::Id;
+use crate::limits;
 use crate::place::Place;
 use crate::places::path::End;
 use crate::say::{Quantity, say};
@@ -27,12 +28,8 @@ const OF_PATHS: &[(Id, &str)] = &[
 ];
 /// Causes of those who read at the other end of a path: each for itself, whatever the paths share.
 const OF_READERS: &[Id] = &[Id::SLOW_READER, Id::ZERO_WINDOW, Id::RECEIVE_BUFFER_SMALL];
-/// What paths share is at fault when more than this share of them is in trouble: were it well, so would most be.
-const MOST: f64 = 0.5;
-/// With clients at so many addresses, of which most are well, a server serves the internet, lines of all kinds.
-const MANY_CLIENTS: usize = 10;
 /// Of those that are told of together, named.
-const NAMED: usize = 5;
+const SHOWN_NAMES: usize = 5;
 /// Why the trouble of one of them is no finding.
 const OWN_LINE: &str =
     "most of the many clients on the internet are well: it is the line of this one";
@@ -186,7 +183,7 @@ impl Paths {
             ..
         } = troubled;
         let own = (is_client || self.clients.contains(&to)) && is_internet(to.ip());
-        if own && self.of_internet >= MANY_CLIENTS {
+        if own && self.of_internet >= limits::OF_THE_INTERNET.as_usize() {
             finding.note = finding.note.or(Some(OWN_LINE));
         }
         finding
@@ -207,7 +204,11 @@ impl Shared {
     /// As one finding: the evidence is of the first, which lost most.
     fn told(&self, troubled: Vec<Troubled>, do_what: &str) -> Option<Finding> {
         let n = addresses(&troubled) as u64;
-        let named: Vec<String> = troubled.iter().take(NAMED).map(Troubled::named).collect();
+        let named: Vec<String> = troubled
+            .iter()
+            .take(SHOWN_NAMES)
+            .map(Troubled::named)
+            .collect();
         let (which, named) = (&self.paths, named.join(", "));
         let step = say!(
             "{troubled} of {paths} {which} {do_what}, the first: {named}. What follows is of the first \
@@ -255,7 +256,7 @@ fn addresses(troubled: &[Troubled]) -> usize {
 
 fn are_most(troubled: &[Troubled], of: usize) -> bool {
     let n = addresses(troubled);
-    n > 1 && n as f64 > of as f64 * MOST
+    n > 1 && n as f64 > of as f64 * limits::OF_PATHS.share()
 }
 
 /// Whether an address is not of a network that somebody runs for himself.

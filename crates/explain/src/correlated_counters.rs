@@ -8,6 +8,7 @@ use analysis::{Conn, Endpoint, Side, Story, strongest_correlation};
 use recording::{RowRef, counter};
 
 use crate::finding::{Scope, Step};
+use crate::limits;
 
 /// What of a cause's symptom is counted over time.
 #[derive(Clone, Copy, Debug)]
@@ -46,23 +47,8 @@ const THE_LOAD: &[&str] = &[
     counter::IN_SEGS,
     counter::OUT_SEGS,
 ];
-/// Samples without which a correlation is chance.
-const LEAST_INTERVALS: usize = 4;
-/// A correlation below this is no more than a common trend.
-const LEAST: f64 = 0.7;
-/// Standard deviations that a correlation must be from none (Fisher's z): of the hundred counters
-/// that move on a busy host, at three lags each, one recording in fifteen has one by chance.
-const LEAST_DEVIATIONS: f64 = 3.5;
-/// By how much closer a counter must be to the symptom than to the load as a whole, which most
-/// counters move with.
-const CLOSER: f64 = 0.1;
-/// A counter that rose as often as there were symptoms, within this share, need only move alike:
-/// both at once are no chance.
-const AS_MANY: f64 = 0.15;
-/// So many, at least.
-const LEAST_SYMPTOMS: f64 = 10.0;
 /// Counters told of.
-const MOST: usize = 3;
+const SHOWN_COUNTERS: usize = 3;
 
 /// The step of evidence that tells which counters moved with the symptom of a finding.
 pub(crate) fn step(story: &Story, symptom: Symptom, scope: &Scope) -> Option<Step> {
@@ -200,17 +186,19 @@ fn with(story: &Story, netns: u32, symptom: &[f64], load: &[f64]) -> Vec<Moved> 
 /// The correlation with the symptom, when it is more than chance and more than that with the load,
 /// or when there were as many of both.
 fn moves_with(symptom: &[f64], load: &[f64], counter: &[f64]) -> Option<f64> {
-    if symptom.len() < LEAST_INTERVALS {
+    if symptom.len() < limits::CORRELATED_INTERVALS.as_usize() {
         return None;
     }
     // The order of a lag is known to one sample only: at most one is taken for "together".
     let (correlation, _) = strongest_correlation(symptom, counter)?;
-    let deviations = correlation.min(0.999_999).atanh() * (symptom.len() as f64 - 3.0).sqrt();
+    let deviations = correlation.min(1.0 - 1e-6).atanh() * (symptom.len() as f64 - 3.0).sqrt();
     let with_load = strongest_correlation(load, counter).map_or(0.0, |(r, _)| r);
-    let beyond_chance = deviations >= LEAST_DEVIATIONS && with_load + CLOSER <= correlation;
+    let beyond_chance = deviations >= limits::CORRELATED_DEVIATIONS.times()
+        && with_load + limits::CORRELATED_CLOSER.share() <= correlation;
     let (symptoms, by): (f64, f64) = (symptom.iter().sum(), counter.iter().sum());
-    let as_many = symptoms >= LEAST_SYMPTOMS && (by - symptoms).abs() <= AS_MANY * symptoms;
-    (correlation >= LEAST && (beyond_chance || as_many)).then_some(correlation)
+    let as_many = symptoms >= limits::SYMPTOMS_COUNTED.number()
+        && (by - symptoms).abs() <= limits::ROSE_AS_OFTEN.share() * symptoms;
+    (correlation >= limits::CORRELATED.share() && (beyond_chance || as_many)).then_some(correlation)
 }
 
 /// The closest first: by correlation, and of those that correlate alike, the one that changed by as
@@ -223,7 +211,7 @@ fn closest(mut moved: Vec<Moved>, total: f64) -> Vec<Moved> {
         let by_correlation = alike(b).total_cmp(&alike(a));
         by_correlation.then_with(|| unlike(a).total_cmp(&unlike(b)))
     });
-    moved.truncate(MOST);
+    moved.truncate(SHOWN_COUNTERS);
     moved
 }
 

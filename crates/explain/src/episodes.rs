@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use analysis::words::rounded;
 
+use crate::limits;
+
 /// A stretch in which a finding holds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -16,23 +18,9 @@ pub struct Episode {
     pub to_s: f64,
 }
 
-/// Windows of time that are looked at, s: what lasts for less is in the shortest of them, or in none.
-const SCALES_S: [u64; 3] = [60, 10, 2];
-/// A window is looked at where the recording is so many times as long: else the whole tells as much.
-pub(crate) const TIMES_LONGER: usize = 3;
-/// An episode has so many times the rate of the whole: below, the whole tells of it with its averages.
-const DENSER: f64 = 3.0;
-/// What stands out by less of its own deviations is chance (Poisson): of a day of windows, none.
-const DEVIATIONS: f64 = 6.0;
-/// An episode goes on as long as the next window has this share of its worst one.
-const GOES_ON: f64 = 0.25;
-/// Before a trouble shows something happened, and what it does to connections shows later: a SYN that is
-/// dropped twice is answered after 3 s.
-const BEFORE_NS: u64 = 1_000_000_000;
-const AFTER_NS: u64 = 4_000_000_000;
 /// Episodes judged, the worst; and of each kind of trouble and scale.
-const MOST: usize = 8;
-const MOST_OF_KIND: usize = 3;
+const MAX_EPISODES: usize = 8;
+const MAX_OF_KIND: usize = 3;
 
 /// A part of the time of a recording, ns of CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,7 +36,7 @@ impl Stretch {
             .to_ns
             .min(other.to_ns)
             .saturating_sub(self.from_ns.max(other.from_ns));
-        both.saturating_mul(2) >= self.to_ns.saturating_sub(self.from_ns)
+        limits::MOST.reached(both, self.to_ns.saturating_sub(self.from_ns))
     }
 
     /// As it is told.
@@ -67,12 +55,22 @@ pub(crate) fn episodes(story: &Story) -> Vec<Stretch> {
     let mut all: Vec<(f64, Stretch)> = Vec::new();
     for trouble in Trouble::ALL {
         let bins = troubles.of(trouble);
-        for scale_s in SCALES_S {
+        for scale_s in [
+            limits::EPISODE_LONG.s(),
+            limits::EPISODE_MIDDLE.s(),
+            limits::EPISODE_SHORT.s(),
+        ]
+        .map(|s| s as u64)
+        {
             let width = (scale_s * 1_000_000_000 / troubles.bin_ns().max(1)) as usize;
             let found = dense(bins, width, least(trouble, scale_s));
             all.extend(found.into_iter().map(|dense| {
-                let from_ns = troubles.begins_ns(dense.from).saturating_sub(BEFORE_NS);
-                let to_ns = troubles.begins_ns(dense.to).saturating_add(AFTER_NS);
+                let from_ns = troubles
+                    .begins_ns(dense.from)
+                    .saturating_sub(limits::EPISODE_BEFORE.ns());
+                let to_ns = troubles
+                    .begins_ns(dense.to)
+                    .saturating_add(limits::EPISODE_AFTER.ns());
                 let stretch = Stretch {
                     from_ns: from_ns.max(story.start_ns),
                     to_ns: to_ns.min(story.end_ns),
@@ -83,12 +81,12 @@ pub(crate) fn episodes(story: &Story) -> Vec<Stretch> {
     }
     // What is nearly the whole has been judged as the whole.
     let whole = story.end_ns.saturating_sub(story.start_ns);
-    all.retain(|(_, s)| s.to_ns.saturating_sub(s.from_ns).saturating_mul(2) <= whole);
+    all.retain(|(_, s)| !limits::MOST.exceeded(s.to_ns.saturating_sub(s.from_ns), whole));
     all.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut apart: Vec<Stretch> = Vec::new();
     for (_, stretch) in all {
         let told = apart.iter().any(|a| stretch.is_in(*a) || a.is_in(stretch));
-        if !told && apart.len() < MOST {
+        if !told && apart.len() < MAX_EPISODES {
             apart.push(stretch);
         }
     }
@@ -99,8 +97,8 @@ pub(crate) fn episodes(story: &Story) -> Vec<Stretch> {
 /// Less than this in a window is what any host has: some packets; of waiting for a CPU, three tenths of it.
 fn least(trouble: Trouble, scale_s: u64) -> f64 {
     match trouble {
-        Trouble::Runnable => 300.0 * scale_s as f64,
-        _ => 10.0,
+        Trouble::Runnable => limits::EPISODE_WAITS.ms() as f64 * scale_s as f64,
+        _ => limits::EPISODE_EVENTS.number(),
     }
 }
 
@@ -114,7 +112,7 @@ struct Dense {
 
 /// The runs of bins that stand out the most, made of windows of this width.
 fn dense(bins: &[u32], width: usize, least: f64) -> Vec<Dense> {
-    if width == 0 || bins.len() < width * TIMES_LONGER {
+    if width == 0 || bins.len() < width * limits::EPISODE_TIMES_LONGER.as_usize() {
         return Vec::new();
     }
     let sum = |from: usize, to: usize| -> f64 {
@@ -124,8 +122,8 @@ fn dense(bins: &[u32], width: usize, least: f64) -> Vec<Dense> {
     let of_one = sum(0, bins.len()) / bins.len() as f64;
     let usual = of_one * width as f64;
     let bound = least
-        .max(usual * DENSER)
-        .max(usual + DEVIATIONS * usual.sqrt());
+        .max(usual * limits::EPISODE_DENSER.times())
+        .max(usual + limits::EPISODE_DEVIATIONS.times() * usual.sqrt());
     // Windows that overlap by half: what lasts for one is whole in one, or nearly.
     let starts = (0..bins.len()).step_by(width.div_ceil(2));
     let sums: Vec<(usize, f64)> = starts.map(|from| (from, sum(from, from + width))).collect();
@@ -134,13 +132,13 @@ fn dense(bins: &[u32], width: usize, least: f64) -> Vec<Dense> {
     let mut found: Vec<Dense> = Vec::new();
     for peak in by_sum {
         let (from, worst) = sums[peak];
-        if worst < bound || found.len() == MOST_OF_KIND {
+        if worst < bound || found.len() == MAX_OF_KIND {
             break;
         }
         if found.iter().any(|f| from < f.to && f.from < from + width) {
             continue;
         }
-        let goes_on = |i: &usize| sums[*i].1 >= worst * GOES_ON;
+        let goes_on = |i: &usize| sums[*i].1 >= worst * limits::EPISODE_GOES_ON.share();
         let first = (0..peak).rev().take_while(goes_on).last().unwrap_or(peak);
         let last = (peak + 1..sums.len()).take_while(goes_on).last();
         let (from, to) = (

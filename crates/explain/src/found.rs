@@ -4,11 +4,11 @@ use crate::finding::Finding;
 use crate::rank::rank;
 
 /// Findings reported per cause; a host with more listeners in trouble has one problem, not many.
-pub(crate) const MOST_PER_CAUSE: usize = 100;
+pub(crate) const MAX_PER_CAUSE: usize = 100;
 /// A finding takes some kilobytes, and a host may have 65,536 listeners that are all in trouble. So many of them that
-/// what is told of a cause ([`MOST_PER_CAUSE`]) is the same as if all had been kept: those that are told only if
+/// what is told of a cause ([`MAX_PER_CAUSE`]) is the same as if all had been kept: those that are told only if
 /// somebody asked come after all others.
-const KEPT: usize = 10 * MOST_PER_CAUSE;
+const MAX_KEPT: usize = 10 * MAX_PER_CAUSE;
 
 /// What a cause found in a story.
 #[derive(Debug, Default)]
@@ -23,8 +23,8 @@ impl Found {
     fn fold(&mut self) {
         rank(&mut self.kept);
         self.kept.sort_by_key(|finding| finding.only_if_asked);
-        self.more += self.kept.len().saturating_sub(KEPT);
-        self.kept.truncate(KEPT);
+        self.more += self.kept.len().saturating_sub(MAX_KEPT);
+        self.kept.truncate(MAX_KEPT);
     }
 }
 
@@ -34,7 +34,7 @@ impl FromIterator<Finding> for Found {
         let mut found = Found::default();
         for finding in all {
             // Half at once, so that each is looked at a few times.
-            if found.kept.len() >= 2 * KEPT {
+            if found.kept.len() >= 2 * MAX_KEPT {
                 found.fold();
             }
             found.kept.push(finding);
@@ -66,18 +66,18 @@ mod tests {
             lost_s: Lost::elsewhere(ms * 1_000_000),
             ..one.clone()
         };
-        let n = 5 * KEPT as u64;
+        let n = 5 * MAX_KEPT as u64;
         // What costs most comes neither first nor last.
         let costs = |i: u64| (i * 7_919) % n;
         let all = || (0..n).map(|i| costing(costs(i)));
         let Found { mut kept, more } = all().collect();
         assert_eq!(kept.len() + more, n as usize);
-        assert!(kept.len() <= 2 * KEPT);
+        assert!(kept.len() <= 2 * MAX_KEPT);
         rank(&mut kept);
         let mut whole: Vec<Finding> = all().collect();
         rank(&mut whole);
         let cost = |f: &Finding| f.lost_s.claimed();
-        let told = |all: &[Finding]| all.iter().take(KEPT).map(cost).collect::<Vec<_>>();
+        let told = |all: &[Finding]| all.iter().take(MAX_KEPT).map(cost).collect::<Vec<_>>();
         assert_eq!(told(&kept), told(&whole));
         let few: Found = all().take(3).collect();
         assert_eq!((few.kept.len(), few.more), (3, 0));

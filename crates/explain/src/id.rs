@@ -128,8 +128,8 @@ impl Serialize for Id {
 /// Ids that are not our own, as JSON of other builds has them.
 static FOREIGN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
 /// No file of findings knows more of them; each stays in memory.
-const MOST_FOREIGN: usize = 1_000;
-const LONGEST: usize = 100;
+const MAX_FOREIGN: usize = 1_000;
+const MAX_ID_BYTES: usize = 100;
 
 impl<'de> Deserialize<'de> for Id {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Id, D::Error> {
@@ -141,7 +141,7 @@ impl<'de> Deserialize<'de> for Id {
         if let Some(known) = foreign.get(&*text) {
             return Ok(Id(known));
         }
-        if foreign.len() >= MOST_FOREIGN || text.len() > LONGEST {
+        if foreign.len() >= MAX_FOREIGN || text.len() > MAX_ID_BYTES {
             let why = "an id of a cause that is too long, or one too many";
             return Err(D::Error::custom(why));
         }

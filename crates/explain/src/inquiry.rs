@@ -14,7 +14,7 @@ use crate::finding::Finding;
 use crate::lost::{End, end};
 
 /// The kernel keeps so many bytes of a command name.
-const COMM_BYTES: usize = 15;
+const LINUX_COMM_BYTES: usize = 15;
 
 /// The ends of connections that the user asked about.
 pub(crate) struct Inquiry<'a> {
@@ -54,7 +54,7 @@ fn program(command_line: &[String]) -> Option<String> {
     let path = Path::new(words.nth(1)?);
     let name = path.file_name()?.to_string_lossy().into_owned();
     let end = name.char_indices().map(|(at, c)| at + c.len_utf8());
-    let end = end.take_while(|end| *end <= COMM_BYTES).last()?;
+    let end = end.take_while(|end| *end <= LINUX_COMM_BYTES).last()?;
     Some(name[..end].to_string())
 }
 

@@ -8,20 +8,18 @@ use crate::cause::Cause;
 use crate::causes::ALL;
 use crate::concentrate::concentrated;
 use crate::correlated_counters;
-use crate::episodes::{Episode, TIMES_LONGER};
+use crate::episodes::Episode;
 use crate::finding::{Finding, Level, RuledOut};
-use crate::found::{Found, MOST_PER_CAUSE};
+use crate::found::{Found, MAX_PER_CAUSE};
 use crate::id::Id;
 use crate::inquiry::Inquiry;
 use crate::late_behind;
+use crate::limits;
 use crate::lost;
 use crate::matters;
 use crate::one_stop;
 use crate::place::Place;
 use crate::rank::{rank, weight};
-
-/// What follows from a cause may be measured otherwise than that, and costs as much or so many times as much.
-const CONSEQUENCE: u64 = 4;
 
 /// What the causes say of a story.
 #[derive(Default)]
@@ -46,10 +44,10 @@ pub(crate) fn judge(story: &Story, causes: &[Cause], inquiry: &Inquiry) -> Judge
         found.retain(|f| !f.only_if_asked || inquiry.asks(f));
         rank(&mut found);
         let mut found = concentrated(story, cause.id, found);
-        let cut = found.len().saturating_sub(MOST_PER_CAUSE) + more;
+        let cut = found.len().saturating_sub(MAX_PER_CAUSE) + more;
         if cut > 0 {
             judged.cut.push((cause.id, cut));
-            found.truncate(MOST_PER_CAUSE);
+            found.truncate(MAX_PER_CAUSE);
         }
         for finding in &mut found {
             ask_rivals(story, cause, finding);
@@ -95,7 +93,8 @@ impl Judged {
             };
             let mut episodes = std::mem::take(&mut known.episodes);
             // One that holds in the whole as well tells more than its part.
-            let dates = weight(&finding) >= weight(known) / 2 && !goes_on(known, episode, seconds);
+            let dates = limits::MOST.reached(weight(&finding), weight(known))
+                && !goes_on(known, episode, seconds);
             if episodes.is_empty() && !dates {
                 continue;
             }
@@ -135,7 +134,7 @@ fn tells(known: &Finding, other: &Finding) -> bool {
     };
     let (of, known) = (ends(other), ends(known));
     let told = of.intersection(&known).count();
-    told > 0 && told * 2 >= of.len()
+    told > 0 && limits::MOST.reached(told, of.len())
 }
 
 /// Whether the episode is the rest of what began shortly before it, or of what it is a large part of.
@@ -144,7 +143,7 @@ fn goes_on(known: &Finding, episode: Episode, seconds: f64) -> bool {
     let since = known.since.as_ref().map(|since| since.after_start_s);
     since.is_some_and(|since| {
         let shortly = since > episode.from_s - lasts;
-        let large = seconds - since < TIMES_LONGER as f64 * lasts;
+        let large = seconds - since < limits::EPISODE_TIMES_LONGER.as_usize() as f64 * lasts;
         since < episode.from_s && (shortly || large)
     })
 }
@@ -158,7 +157,7 @@ fn same(a: &Finding, b: &Finding) -> bool {
 /// Whether what a cause cost may be what its consequence did: of what cost several times as much it is not the reason.
 fn accounts_for(by: &Finding, consequence: &Finding) -> bool {
     let (cost, of) = (weight(by), weight(consequence));
-    cost == 0 || of <= cost.saturating_mul(CONSEQUENCE)
+    cost == 0 || of <= cost.saturating_mul(limits::CONSEQUENCE.count())
 }
 
 /// Leaves out what follows from another finding at the same place. What is too little to be a finding does not

@@ -3,6 +3,7 @@
 use analysis::{Conn, Story};
 
 use crate::finding::{Finding, Step};
+use crate::limits;
 use crate::place::Place;
 
 /// Findings, the most time lost first, without those that the failing connects of the same process explain.
@@ -15,7 +16,7 @@ pub(crate) fn told_with_connects(story: &Story, ranked: Vec<Finding>) -> Vec<Fin
         let causes = others.iter_mut().filter(|f| f.note.is_none());
         let most = causes.max_by_key(|f| behind(f));
         // One failed connect and more for each late answer, or for every second one where they are retried.
-        match most.filter(|f| behind(f).saturating_mul(2) >= late.impact.affected.max(1)) {
+        match most.filter(|f| limits::MOST.reached(behind(f), late.impact.affected.max(1))) {
             Some(cause) => tell(cause, late),
             None => told.push(late),
         }

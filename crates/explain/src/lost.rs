@@ -8,12 +8,8 @@ use analysis::{Conn, Endpoint, Outcome, Story};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::callers::{self, Caller, Callers};
+use crate::limits;
 use crate::other_family::OtherFamily;
-
-/// A request or a connect that failed costs its caller at least this: what retries, retries after it, ns.
-const LEAST_OUTAGE_NS: u64 = 1_000_000_000;
-/// A dropped SYN is retransmitted after this (TCP_TIMEOUT_INIT), ns.
-pub(crate) const SYN_TIMEOUT_NS: u64 = 1_000_000_000;
 
 /// An end, as no other is.
 pub(crate) type End = (u32, Endpoint, Endpoint, u64);
@@ -211,7 +207,7 @@ impl Lost {
             let over = over.unwrap_or(story.end_ns);
             let mut until = 0;
             for (from, conn) in failed {
-                let least = from.saturating_add(LEAST_OUTAGE_NS);
+                let least = from.saturating_add(limits::FAILED_COSTS.ns());
                 let next = after(well.get(&caller), from);
                 let over = if conn.asks() { over } else { least };
                 let back = next.unwrap_or(over).max(least);

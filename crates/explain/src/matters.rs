@@ -13,31 +13,9 @@ use analysis::words::{duration, percent, plural};
 
 use crate::callers::{Caller, Callers, Who};
 use crate::finding::{Finding, Impact};
+use crate::limits;
 use crate::lost::{End, end};
-use crate::places::outage;
 use crate::say::Quantity;
-
-/// It happened so often, to two connections at least, or to one so often.
-const OFTEN: u64 = 5;
-const OFTEN_TO_ONE: u64 = 20;
-/// To one in a thousand of what could suffer: what the 99.9th percentile shows.
-const SHARE: f64 = 0.001;
-/// And it took so much of the time in which the service was not idle.
-const SHARE_OF_TIME: f64 = 0.01;
-/// Or so much of that, however few it happened to: of a busy service's requests few are slow while it is stuck.
-pub(crate) const MUCH_OF_TIME: f64 = 0.08;
-/// Or it kept one connection waiting for so long: people give up. Three timeouts of 200 ms are over by then, and
-/// of a socket sampled once a second there are some samples.
-pub(crate) const STALL_NS: u64 = 3_000_000_000;
-/// Or one caller failed so often, over at least so long, in so much of what it tried.
-const FAILED: u64 = 3;
-const FAILED_OVER_NS: u64 = 2_000_000_000;
-const FAILED_SHARE: f64 = 0.05;
-/// Or its transfers, which sent for so long in all, lost so much of that time: four connections that lost
-/// their options to SYN cookies are slow for as long as they last. Sockets are sampled once a second: of less
-/// nothing is known.
-const SENDING_NS: u64 = 1_000_000_000;
-const SENDING_SHARE: f64 = 0.1;
 
 /// Why a case is no finding; `None` of one that is. What nobody can measure the cost of is one, told last.
 /// What somebody asked about is one, too.
@@ -77,17 +55,19 @@ struct Stake {
 impl Stake {
     fn matters(&self) -> bool {
         let at_least = |(part, of): (u64, u64), share: f64| part as f64 >= share * of as f64;
-        let often = self.times.0 >= OFTEN_TO_ONE || self.times.0 >= OFTEN && self.ends >= 2;
+        let often = self.times.0 >= limits::OFTEN_TO_ONE.count()
+            || self.times.0 >= limits::OFTEN.count()
+                && self.ends >= limits::OFTEN_TO_SEVERAL.count();
         let (failed, attempts, over_ns) = self.failed;
-        often && at_least(self.times, SHARE) && at_least(self.lost_ns, SHARE_OF_TIME)
-            || often && at_least(self.lost_ns, MUCH_OF_TIME)
-            || self.longest_ns >= STALL_NS
+        often && at_least(self.times, limits::ONE_IN_A_THOUSAND.share()) && at_least(self.lost_ns, limits::SHARE_OF_TIME.share())
+            || often && at_least(self.lost_ns, limits::MUCH_OF_TIME.share())
+            || self.longest_ns >= limits::STALL.ns()
             // Of clients that hang, few connect: their share stays small however long it lasts.
-            || self.outage_ns >= outage::LEAST_NS
-            || failed >= FAILED
-                && over_ns >= FAILED_OVER_NS
-                && at_least((failed, attempts), FAILED_SHARE)
-            || self.sending.1 >= SENDING_NS && at_least(self.sending, SENDING_SHARE)
+            || self.outage_ns >= limits::OUTAGE.ns()
+            || failed >= limits::FAILED_AGAIN.count()
+                && over_ns >= limits::FAILED_OVER.ns()
+                && at_least((failed, attempts), limits::FAILED_SHARE.share())
+            || self.sending.1 >= limits::SENDING.ns() && at_least(self.sending, limits::SENDING_SHARE.share())
     }
 
     fn says(&self) -> String {
@@ -127,9 +107,14 @@ impl Stake {
             stake.lost_ns.0 = stake.lost_ns.0.saturating_add(elsewhere_ns);
             stake.lost_ns.1 = stake.lost_ns.1.saturating_add(whole_ns);
             // Few hang as long as all of them together.
-            let each = elsewhere_ns / if affected < OFTEN { 1 } else { affected };
+            let each = elsewhere_ns
+                / if affected < limits::OFTEN.count() {
+                    1
+                } else {
+                    affected
+                };
             stake.longest_ns = stake.longest_ns.max(each);
-            if whole_ns >= SENDING_NS && stake.sending.1 == 0 {
+            if whole_ns >= limits::SENDING.ns() && stake.sending.1 == 0 {
                 stake.sending = (elsewhere_ns, whole_ns);
             }
         }
@@ -209,7 +194,7 @@ impl Stake {
         if let Some((caller, (n, from, to))) = failed.into_iter().max_by_key(|(_, (n, ..))| *n) {
             let of = attempts.get(&caller).copied().unwrap_or(n);
             stake.failed = (n, of, to.saturating_sub(from));
-            if n >= OFTEN_TO_ONE {
+            if n >= limits::OFTEN_TO_ONE.count() {
                 stake.longest_ns = stake.longest_ns.max(outage_ns);
             }
         }

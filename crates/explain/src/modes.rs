@@ -3,13 +3,7 @@
 use analysis::Story;
 use recording::sysctl;
 
-/// Bins per factor of two: 4.4 % each.
-const PER_OCTAVE: f64 = 16.0;
-/// Empty bins that part two modes: a gap of 14 %.
-const GAP: i64 = 3;
-/// Fewer values than this, or than this share, are no mode.
-const LEAST: usize = 3;
-const LEAST_SHARE: f64 = 0.001;
+use crate::limits;
 
 /// Values that lie close together, with a gap on either side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,9 +15,11 @@ pub(crate) struct Mode {
 /// The modes, the shortest first.
 pub(crate) fn modes(values: &mut [u64]) -> Vec<Mode> {
     values.sort_unstable();
-    let bin = |v: u64| (v.max(1) as f64).log2() * PER_OCTAVE;
-    let parted = |a: &u64, b: &u64| (bin(*b) - bin(*a)) < GAP as f64;
-    let least = LEAST.max((values.len() as f64 * LEAST_SHARE) as usize);
+    let bin = |v: u64| (v.max(1) as f64).log2() * limits::MODE_BINS.number();
+    let parted = |a: &u64, b: &u64| (bin(*b) - bin(*a)) < limits::MODE_GAP.number();
+    let least = limits::MODE_VALUES
+        .as_usize()
+        .max((values.len() as f64 * limits::MODE_SHARE.share()) as usize);
     let groups = values.chunk_by(parted).filter(|g| g.len() >= least);
     let modes = groups.map(|g| Mode {
         count: g.len() as u64,
@@ -32,15 +28,12 @@ pub(crate) fn modes(values: &mut [u64]) -> Vec<Mode> {
     modes.collect()
 }
 
-/// TCP_RTO_MAX, which holds where the kernel has no setting for it.
-const RTO_MAX_NS: u64 = 120_000_000_000;
-
 /// The same as a namespace has it set.
 pub(crate) fn syn_schedule_of(story: &Story, netns: u32, quick: Option<u64>) -> Vec<u64> {
     let number = |name| story.settings.number(netns, name);
     let linear = number(sysctl::TCP_SYN_LINEAR_TIMEOUTS).unwrap_or(0);
     let most = number(sysctl::TCP_RTO_MAX_MS).map(|ms| ms.saturating_mul(1_000_000));
-    syn_schedule(linear, most.unwrap_or(RTO_MAX_NS), quick)
+    syn_schedule(linear, most.unwrap_or(limits::RTO_MAX.ns()), quick)
 }
 
 /// When a client that gets no answer retransmits its SYN, ns after the first: once a second for
@@ -50,20 +43,16 @@ pub(crate) fn syn_schedule_of(story: &Story, netns: u32, quick: Option<u64>) -> 
 /// A client that is answered with a stray ACK since Linux 5.6 retransmits it `quick` ns after that
 /// first, which counts as a timeout.
 pub(crate) fn syn_schedule(linear: u64, most: u64, quick: Option<u64>) -> Vec<u64> {
-    /// TCP_TIMEOUT_INIT.
-    const FIRST: u64 = 1_000_000_000;
-    /// Later than any tcp_syn_retries that is in use.
-    const TIMES: u64 = 8;
     let mut times = Vec::new();
-    let (mut at, mut interval) = (0, FIRST);
-    for timeouts in 1..=TIMES {
+    let (mut at, mut interval) = (0, limits::SYN_TIMEOUT.ns());
+    for timeouts in 1..=limits::SYN_RETRIES.count() {
         at += match (timeouts, quick) {
             (1, Some(quick)) => quick,
             _ => interval,
         };
         times.push(at);
         if timeouts > linear {
-            interval = (interval * 2).min(most.max(FIRST));
+            interval = (interval * 2).min(most.max(limits::SYN_TIMEOUT.ns()));
         }
     }
     times
@@ -71,8 +60,12 @@ pub(crate) fn syn_schedule(linear: u64, most: u64, quick: Option<u64>) -> Vec<u6
 
 /// Which time of a schedule a latency is: it comes up to a tenth later, at least 100 and at most 300 ms.
 pub(crate) fn step(schedule: &[u64], latency_ns: u64) -> Option<usize> {
-    const SLACK: u64 = 100_000_000;
-    let fits = |at: u64| (at..=at + (at / 10).clamp(SLACK, 3 * SLACK)).contains(&latency_ns);
+    let fits = |at: u64| {
+        (at..=at
+            + ((at as f64 * limits::STEP_LATE.share()) as u64)
+                .clamp(limits::STEP_SLACK.ns(), 3 * limits::STEP_SLACK.ns()))
+            .contains(&latency_ns)
+    };
     // The latest that fits: the quick retry is close to nothing.
     schedule.iter().rposition(|at| fits(*at))
 }
@@ -99,7 +92,7 @@ mod tests {
     #[test]
     fn the_schedules_are_those_that_linux_keeps() {
         let seconds = |s: Vec<u64>| s.iter().take(6).map(|t| t / S).collect::<Vec<_>>();
-        let of = |linear, quick| seconds(syn_schedule(linear, RTO_MAX_NS, quick));
+        let of = |linear, quick| seconds(syn_schedule(linear, limits::RTO_MAX.ns(), quick));
         assert_eq!(of(4, None), [1, 2, 3, 4, 5, 7]);
         assert_eq!(of(0, None), [1, 3, 7, 15, 31, 63]);
         assert_eq!(of(4, Some(S / 100)), [0, 1, 2, 3, 4, 6]);
@@ -111,7 +104,7 @@ mod tests {
 
     #[test]
     fn latencies_are_matched_to_the_schedule() {
-        let schedule = syn_schedule(0, RTO_MAX_NS, None);
+        let schedule = syn_schedule(0, limits::RTO_MAX.ns(), None);
         assert_eq!(step(&schedule, S + 20_000_000), Some(0));
         assert_eq!(step(&schedule, 3 * S + 200_000_000), Some(1));
         assert_eq!(step(&schedule, 2 * S), None);

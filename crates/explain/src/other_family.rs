@@ -4,9 +4,7 @@
 use ahash::AHashMap;
 use analysis::{Conn, Side, Story};
 
-/// The second attempt begins when the first has failed, or so long after it began (RFC 8305, "Connection Attempt
-/// Delay"), ns; and some time to get there.
-const NEXT_ATTEMPT_NS: u64 = 250_000_000;
+use crate::limits;
 
 /// Namespace, process and port of the other end.
 type Caller = (u32, Option<u32>, u16);
@@ -43,7 +41,7 @@ impl OtherFamily {
     pub(crate) fn stood_ns(&self, failed: &Conn) -> Option<u64> {
         let attempt = failed.side == Side::Opened && failed.established_ns.is_none();
         let ended = failed.ended_ns.filter(|_| attempt)?;
-        let until = ended.saturating_add(NEXT_ATTEMPT_NS);
+        let until = ended.saturating_add(limits::NEXT_ATTEMPT.ns());
         let stood = self.stood.get(&caller(failed))?;
         let first = stood.partition_point(|(start, ..)| *start < failed.start_ns);
         let next = stood.iter().skip(first);

@@ -101,7 +101,7 @@ impl Place {
 }
 
 /// So few are looked for one by one.
-const FEW: usize = 8;
+const MAX_ONE_BY_ONE: usize = 8;
 
 /// Whether one is in both lists, which may be long.
 fn have_in_common(these: &[ConnId], those: &[ConnId]) -> bool {
@@ -110,7 +110,7 @@ fn have_in_common(these: &[ConnId], those: &[ConnId]) -> bool {
     } else {
         (those, these)
     };
-    if few.len() <= FEW {
+    if few.len() <= MAX_ONE_BY_ONE {
         return few.iter().any(|id| many.contains(id));
     }
     let few: AHashSet<ConnId> = few.iter().copied().collect();
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn lists_of_any_length_meet_where_they_have_one_in_common() {
         let ends = |ids: std::ops::Range<ConnId>| Place::Ends(ids.collect());
-        for n in [1, FEW as ConnId, 1_000] {
+        for n in [1, MAX_ONE_BY_ONE as ConnId, 1_000] {
             let these = ends(0..n);
             assert!(these.meets(&ends(n - 1..n + 1_000)), "{n}");
             assert!(ends(n - 1..n + 1_000).meets(&these), "{n}");

@@ -7,10 +7,7 @@ use analysis::resources::{Line, Resources};
 use analysis::words::{bytes, count, percent, plural};
 use serde::{Deserialize, Serialize};
 
-/// Used by so much or more, a resource is scarce.
-const SCARCE: f64 = 0.9;
-/// So much of the time something waited for it.
-const PRESSURE: f64 = 0.1;
+use crate::limits;
 
 /// What was looked at of one resource.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -78,7 +75,7 @@ fn cpus(story: &Story) -> Option<ResourceLine> {
     let most = cpus.iter().max_by(|a, b| b.idle.total_cmp(&a.idle))?;
     let mean = cpus.iter().map(|c| busy(c.idle)).sum::<f64>() / cpus.len() as f64;
     let waited = waited(&story.resources, "cpu");
-    let scarce = mean >= SCARCE || busy(most.idle) >= SCARCE;
+    let scarce = mean >= limits::SCARCE.share() || busy(most.idle) >= limits::SCARCE.share();
     line(
         "CPUs",
         scarce,
@@ -98,7 +95,9 @@ fn memory(all: &Resources) -> Option<ResourceLine> {
     let waited = waited(all, "memory");
     let kills = one(all, "memory", "oom_kills").map_or(0.0, Line::rise);
     let share = used.share()?;
-    let scarce = share >= SCARCE || kills > 0.0 || waited.is_some_and(|w| w >= PRESSURE);
+    let scarce = share >= limits::SCARCE.share()
+        || kills > 0.0
+        || waited.is_some_and(|w| w >= limits::PRESSURE.share());
     let killed = match kills {
         0.0 => String::new(),
         n => format!("; {}", plural(n as u64, "OOM kill")),
@@ -128,7 +127,8 @@ fn disks(all: &Resources) -> Option<ResourceLine> {
         ),
         None => waits(waited),
     };
-    let scarce = waited.is_some_and(|w| w >= PRESSURE) || busiest.is_some_and(|(_, s)| s >= SCARCE);
+    let scarce = waited.is_some_and(|w| w >= limits::PRESSURE.share())
+        || busiest.is_some_and(|(_, s)| s >= limits::SCARCE.share());
     line("disks", scarce, says)
 }
 
@@ -194,8 +194,8 @@ fn descriptors(all: &Resources) -> Option<ResourceLine> {
             count(line.most as u64)
         );
     }
-    let scarce =
-        host.share().is_some_and(|s| s >= SCARCE) || fullest.is_some_and(|(.., s)| s >= SCARCE);
+    let scarce = host.share().is_some_and(|s| s >= limits::SCARCE.share())
+        || fullest.is_some_and(|(.., s)| s >= limits::SCARCE.share());
     line("descriptors", scarce, says)
 }
 
@@ -207,7 +207,7 @@ fn tcp_memory(all: &Resources) -> Option<ResourceLine> {
         percent(share),
         bytes(used.limit.unwrap_or(0.0) as u64)
     );
-    line("TCP memory", share >= SCARCE, says)
+    line("TCP memory", share >= limits::SCARCE.share(), says)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use analysis::Netns;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// More than any name or value that a command is about.
-const LONGEST_WORD: usize = 256;
+const MAX_WORD: usize = 256;
 /// What a shell takes as it is, wherever in a word it stands. Not `=` and `~`: zsh and all shells look at a word that
 /// begins with them.
 const PLAIN: &str = "._-/:@%+,";
@@ -234,7 +234,7 @@ fn is_one_word(word: &str, before: &str) -> bool {
     let number = word.strip_prefix('-').map(str::parse::<u64>);
     let option = begins && word.starts_with('-') && !matches!(number, Some(Ok(_)));
     let runs = before.is_empty() || before.trim_end().ends_with(['|', ';', '&']);
-    shown && word.len() <= LONGEST_WORD && !option && !runs
+    shown && word.len() <= MAX_WORD && !option && !runs
 }
 
 /// One word of a shell, whatever its characters mean elsewhere.

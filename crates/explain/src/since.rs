@@ -13,10 +13,8 @@ use crate::causes::ALL;
 use crate::changes::{change, per_bin};
 use crate::correlated_counters::{InTrouble, Symptom};
 use crate::finding::{Finding, Scope};
+use crate::limits;
 use crate::moment::{Began, Since};
-
-/// Rates of symptoms are compared over bins of this length.
-const BIN_NS: u64 = 250_000_000;
 
 /// Tells it of every finding whose cause did not.
 pub(crate) fn tell(
@@ -57,9 +55,18 @@ fn of_connects(story: &Story, scope: &Scope) -> Option<Since> {
     let times: Vec<u64> = conns.map(|c| c.start_ns).collect();
     let (first, last) = (*times.iter().min()?, *times.iter().max()?);
     // From the first bin of the recording, so that what was quiet before counts as well.
-    let rates = per_bin(times.iter().copied(), story.start_ns, last, BIN_NS);
+    let rates = per_bin(
+        times.iter().copied(),
+        story.start_ns,
+        last,
+        limits::RATE_BIN.ns(),
+    );
     let rose = change(&rates).filter(|c| c.after > c.before && c.before > 0.0);
-    let moment = rose.map(|c| story.start_ns.saturating_add(c.at as u64 * BIN_NS));
+    let moment = rose.map(|c| {
+        story
+            .start_ns
+            .saturating_add(c.at as u64 * limits::RATE_BIN.ns())
+    });
     Some(match moment {
         Some(moment) => Since::at(story, moment, Began::Rose),
         None if older => Since::at(story, first, Began::Before),

@@ -9,6 +9,7 @@ use analysis::{Conn, Endpoint, Netns, Story};
 use serde::{Deserialize, Serialize};
 
 use crate::finding::Finding;
+use crate::limits;
 use crate::lost::{End, claimed_once, end};
 
 /// States in which somebody waits for TCP, for a window or a buffer: neither idle, nor a round trip, nor the time
@@ -19,13 +20,6 @@ const TROUBLED: [State; 4] = [
     State::PeerWindow,
     State::Repair,
 ];
-/// Less than the time between two samples is no more than one of them happened to see, ns.
-const LEAST_NS: u64 = 1_000_000_000;
-/// What is claimed of the other end is the same time as seen from there, where it is so much of this one's: of one
-/// the kernel counts it, of the other samples tell it.
-const SAME_TIME: f64 = 0.5;
-/// A smaller share of the time that a service was not idle is within the error of a hundred samples.
-const LEAST_SHARE: f64 = 0.05;
 
 /// Trouble of one service that nothing explains.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -126,7 +120,8 @@ pub(crate) fn unexplained(
             let sums = services.get(&key)?;
             let untold = elsewhere_ns(service, claiming);
             let left = sums.left.total().saturating_sub(untold);
-            let is_much = left >= LEAST_NS && left as f64 >= LEAST_SHARE * sums.awake as f64;
+            let is_much = left >= limits::BETWEEN_SAMPLES.ns()
+                && limits::UNEXPLAINED_SHARE.reached(left, sums.awake);
             is_much.then(|| (left, sums.told(service, left)))
         })
         .collect();
@@ -157,7 +152,7 @@ impl Sums {
         let mut theirs = theirs.copied().fold(0, u64::saturating_add);
         let troubled = TROUBLED.map(|state| spent.of(state));
         let troubled = troubled.into_iter().fold(0, u64::saturating_add);
-        if theirs as f64 >= SAME_TIME * troubled as f64 {
+        if limits::SAME_TIME.reached(theirs, troubled) {
             theirs = troubled;
         }
         for state in TROUBLED {

@@ -12,7 +12,7 @@ pub(crate) use crate::cause::{CONNTRACK_DROPS, Cause, Ground, LISTENER_DROPS};
 pub(crate) use crate::checks::{at_least, same_count};
 pub(crate) use crate::correlated_counters::Symptom;
 pub(crate) use crate::finding::{Check, Finding, Impact, Latency, Level, Role, Scope, Step};
-pub(crate) use crate::found::{Found, MOST_PER_CAUSE};
+pub(crate) use crate::found::{Found, MAX_PER_CAUSE};
 pub(crate) use crate::id::Id;
 pub(crate) use crate::kernel::linux;
 pub(crate) use crate::layer::Layer;

@@ -8,6 +8,8 @@ use analysis::{Waited, Waits};
 use recording::Waker;
 use serde::{Deserialize, Serialize};
 
+use crate::limits;
+
 /// Calls that wait for descriptors, whichever they are.
 pub(crate) const POLLS: &[&str] = &[
     "poll",
@@ -19,7 +21,7 @@ pub(crate) const POLLS: &[&str] = &[
     "epoll_pwait2",
 ];
 /// Walks that are told; the others are in the counts.
-const TOLD: usize = 3;
+const SHOWN_WALKS: usize = 3;
 
 /// How waits ended.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -106,7 +108,7 @@ pub(crate) fn summary(waits: &Waits) -> Option<WaitSummary> {
     (!waits.all.is_empty()).then(|| WaitSummary {
         count: waits.all.len() as u64 + waits.folded,
         ended_by,
-        walks: longest.iter().take(TOLD).map(walk).collect(),
+        walks: longest.iter().take(SHOWN_WALKS).map(walk).collect(),
     })
 }
 
@@ -140,7 +142,7 @@ pub(crate) fn hop(wait: &Waited) -> WalkHop {
         (None, _) => wait.waker_comm.to_string(),
     };
     let late = match wait.runqueue_ns {
-        Some(ns) if ns >= 1_000_000 => {
+        Some(ns) if ns >= limits::SCHEDULERS_TURN.ns() => {
             format!(", and then waited {} for a CPU", words::duration(ns))
         }
         _ => String::new(),

@@ -3,25 +3,7 @@
 use analysis::words::{duration, percent, plural};
 use explain::Service;
 use explain::account::{Parts, Requests, Role, Slept, Slow, Thinking};
-
-/// A smaller share of the time is not told.
-const LEAST_SHARE: f64 = 0.005;
-/// A smaller share of one exchange is not told.
-const LEAST_OF_ONE: f64 = 0.05;
-/// What threads did is told where at least this share of the thinking was one thread's that did nothing else.
-const LEAST_ALONE: f64 = 0.5;
-/// Of fewer exchanges than this percentiles say nothing that the slowest does not.
-const FEW: u64 = 10;
-/// Below this nobody calls a service slow, s.
-const LEAST_ANSWER_S: f64 = 0.01;
-/// Where one in a hundred takes so many times as long as half of them, it is that one that is felt.
-const TAIL: f64 = 10.0;
-/// A share from which on the time is somebody's.
-const DOMINANT: f64 = 0.5;
-/// A client that waits so many times as long as any server here takes waits for another host.
-const TWICE: f64 = 2.0;
-/// The slowest exchange is told when it took so many times as long as half of them.
-const SLOW: f64 = 3.0;
+use explain::limits;
 
 /// One service's; `None` when it had no request.
 pub(crate) fn line(role: Role, r: &Requests) -> Option<String> {
@@ -31,7 +13,7 @@ pub(crate) fn line(role: Role, r: &Requests) -> Option<String> {
     let mut says = vec![plural(r.exchanges, "request")];
     let ended = r.slowest.iter().find(|slow| !slow.open);
     match (&r.response, ended) {
-        (Some(_), Some(slow)) if r.exchanges < FEW => {
+        (Some(_), Some(slow)) if r.exchanges < limits::PERCENTILES.count() => {
             let most = if r.exchanges == 1 { "" } else { " at most" };
             says.push(format!("{}{most}", seconds(slow.took_s)));
         }
@@ -56,13 +38,15 @@ pub(crate) fn line(role: Role, r: &Requests) -> Option<String> {
     }
     let mut says = says.join(", ");
     let total = r.spent_s.total();
-    let whose = Share::told(whose(role, r), LEAST_SHARE * total, &|s| percent(s / total));
+    let whose = Share::told(whose(role, r), limits::TIME_PART.share() * total, &|s| {
+        percent(s / total)
+    });
     if !whose.is_empty() {
         says += &format!(": {whose}");
     }
     let usual = r.response.map_or(0.0, |p| p.p50_s);
     let slow = r.slowest.first();
-    let slow = slow.filter(|slow| slow.open || slow.took_s >= SLOW * usual);
+    let slow = slow.filter(|slow| slow.open || slow.took_s >= limits::SLOWEST_TOLD.times() * usual);
     Some(match slow {
         Some(slow) => format!("{says}. {}", slowest(role, slow)),
         None => says,
@@ -79,7 +63,11 @@ pub(crate) fn headline(services: &[Service]) -> Option<String> {
     };
     // Where both ends are here, what the client waits for is what the server does.
     let (service, r) = match (most(Role::Server), most(Role::Client)) {
-        (Some(server), Some(client)) if client.1.total_s < TWICE * server.1.total_s => server,
+        (Some(server), Some(client))
+            if client.1.total_s < limits::WAITS_ELSEWHERE.times() * server.1.total_s =>
+        {
+            server
+        }
         (server, client) => client.or(server)?,
     };
     let each = |s: f64| s / r.exchanges.max(1) as f64;
@@ -88,18 +76,20 @@ pub(crate) fn headline(services: &[Service]) -> Option<String> {
         Role::Server => r.whose_s.application,
         Role::Client | Role::Unknown => r.whose_s.peer,
     };
-    let tail = r
-        .response
-        .filter(|p| p.p99_s >= LEAST_ANSWER_S && p.p99_s >= TAIL * p.p50_s);
-    let slow = whole >= LEAST_ANSWER_S || tail.is_some();
-    if r.exchanges == 0 || !slow || its_own < DOMINANT * r.total_s {
+    let tail = r.response.filter(|p| {
+        p.p99_s >= limits::ANSWER_SLOW.s() && p.p99_s >= limits::ANSWER_TAIL.times() * p.p50_s
+    });
+    let slow = whole >= limits::ANSWER_SLOW.s() || tail.is_some();
+    if r.exchanges == 0 || !slow || its_own < limits::DOMINANT.share() * r.total_s {
         return None;
     }
     // The server is here, too, and answered at once: the client's wait was neither's own.
     let answered = of_role(Role::Server).filter_map(|s| Some((s, s.requests.as_ref()?)));
     let mut answered = answered.filter(|(s, _)| s.at.port == service.at.port);
     if service.role == Role::Client
-        && answered.any(|(_, s)| s.exchanges >= r.exchanges / 2 && s.total_s < DOMINANT * its_own)
+        && answered.any(|(_, s)| {
+            s.exchanges >= r.exchanges / 2 && s.total_s < limits::DOMINANT.share() * its_own
+        })
     {
         return None;
     }
@@ -149,7 +139,7 @@ fn meanwhile(r: &Requests) -> String {
     let each = |s: f64| seconds(s / r.exchanges.max(1) as f64);
     let (t, think) = (&r.thinking, r.spent_s.think);
     let longest = t.cpu.max(t.runqueue).max(t.asleep());
-    if longest < DOMINANT * think || longest == 0.0 {
+    if longest < limits::DOMINANT.share() * think || longest == 0.0 {
         return String::new();
     }
     let slowest = r.slowest.first().and_then(|slow| slow.waits.first());
@@ -263,7 +253,7 @@ fn application(role: Role, parts: &Parts, thinking: &Thinking) -> Vec<Share> {
         Role::Client | Role::Unknown => "writing",
     };
     // Of a few that one thread thought about alone nothing follows for the others.
-    let thought = if thinking.alone >= LEAST_ALONE * parts.think {
+    let thought = if thinking.alone >= limits::THOUGHT_ALONE.share() * parts.think {
         vec![
             Share::new("on a CPU", thinking.cpu),
             Share::new("waiting for a CPU", thinking.runqueue),
@@ -309,9 +299,13 @@ pub(crate) fn spent(role: Role, slow: &Slow) -> String {
         "its acknowledgement or answer lost",
         parts.unheard,
     ));
-    let shares = Share::told(shares, LEAST_OF_ONE * slow.took_s, &|s| seconds(s));
+    let shares = Share::told(
+        shares,
+        limits::TIME_PART_OF_ONE.share() * slow.took_s,
+        &|s| seconds(s),
+    );
     let longest = slow.waits.first();
-    let longest = longest.filter(|w| w.slept_s >= LEAST_OF_ONE * slow.took_s);
+    let longest = longest.filter(|w| w.slept_s >= limits::TIME_PART_OF_ONE.share() * slow.took_s);
     let waits = longest.map_or_else(String::new, |w| format!("; {}", slept(w)));
     format!("{shares}{waits}")
 }

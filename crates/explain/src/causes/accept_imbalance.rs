@@ -105,7 +105,7 @@ impl<'a> Uneven<'a> {
             let stood = s.waiting_samples >= limits::STUCK_SAMPLES.as_u32();
             let often = s.waiting_samples >= limits::SEEN_TWICE.as_u32()
                 && share >= limits::STUCK_SHARE.share();
-            stood || often || measured && s.waited(accept_waits::SEEN_NS)
+            stood || often || measured && s.waited(limits::ACCEPT_WAIT_SEEN.ns())
         };
         let (mut stuck, idle): (Vec<_>, Vec<_>) = live(here).into_iter().partition(stands);
         let idle_queue = idle.iter().map(|s| s.mean_queue()).sum::<f64>() / idle.len() as f64;
@@ -114,7 +114,7 @@ impl<'a> Uneven<'a> {
             let waits = s.longest_wait().zip(idle_ns);
             let longer = waits
                 .is_some_and(|((ns, _), idle)| ns as f64 >= limits::STUCK_TIMES.times() * idle);
-            measured && longer && s.waited(accept_waits::SEEN_NS)
+            measured && longer && s.waited(limits::ACCEPT_WAIT_SEEN.ns())
         };
         stuck.retain(|s| {
             s.mean_queue()
@@ -234,7 +234,7 @@ impl<'a> Uneven<'a> {
     fn looks(&self) -> Option<[Step; 2]> {
         let (ns, row) = longest_wait(&self.stuck).filter(|_| !self.sampled)?;
         let (idle_ns, idle_row) = longest_wait(&self.idle)?;
-        let shorter = ns >= accept_waits::SEEN_NS
+        let shorter = ns >= limits::ACCEPT_WAIT_SEEN.ns()
             && ns as f64 >= limits::STUCK_TIMES.times() * idle_ns as f64;
         shorter.then(|| {
             [

@@ -10,7 +10,7 @@ use analysis::{ProcessState, Rise};
 
 use crate::limits;
 use crate::moment::{Began, Since};
-use crate::places::listener::{ListenerPlace, MIN_DROPS, listener_places};
+use crate::places::listener::{ListenerPlace, listener_places};
 use crate::places::lost_syn::ConnectTimes;
 use crate::places::outage::Outage;
 use crate::programs;
@@ -91,7 +91,7 @@ fn dropped(here: ListenerPlace) -> Option<u64> {
         // Not sampled, or not counted: only the late ACKs say which listener it was.
         _ => here.ghosts().0,
     };
-    (dropped >= MIN_DROPS).then_some(dropped)
+    (dropped >= limits::LISTENER_DROPS.count()).then_some(dropped)
 }
 
 impl<'a> Overflow<'a> {

@@ -4,7 +4,7 @@ use analysis::words::{bytes, plural};
 
 use crate::actions::flush_conntrack;
 use crate::limits;
-use crate::places::unanswered_syns::{MIN_LOST, UnansweredSyns, places};
+use crate::places::unanswered_syns::{UnansweredSyns, places};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -76,7 +76,7 @@ fn no(asked: &Asked) -> Option<Step> {
         let told = asked.story.health.has(&SourceName::Conntrack);
         return told.then(|| say!("no connection is tracked there"));
     };
-    let full = table.is_full() && table.dropped >= MIN_LOST;
+    let full = table.is_full() && table.dropped >= limits::UNANSWERED.count();
     (!full).then(|| {
         say!(
             "connection tracking held {entries} of {limit} entries at most, and dropped \
@@ -93,7 +93,7 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
     let netns = place.firewall_netns()?;
     let (lost, _) = place.untracked(netns);
     let table = Table::of(story, netns)?;
-    if lost < MIN_LOST || !table.is_full() {
+    if lost < limits::UNANSWERED.count() || !table.is_full() {
         return None;
     }
     let at = place.at;

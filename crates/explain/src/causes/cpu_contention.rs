@@ -143,7 +143,7 @@ fn places(story: &Story) -> Vec<Waiter<'_>> {
     let mut waiting: Vec<&Thread> = all.filter(|t| waits(t) || is_throttled(story, t)).collect();
     waiting.sort_by_key(|t| std::cmp::Reverse(t.waited_ns()));
     waiting.retain(|t| seen.insert(t.pid));
-    waiting.truncate(MOST_PER_CAUSE);
+    waiting.truncate(MAX_PER_CAUSE);
     let waiters = waiting.into_iter().filter_map(|t| Waiter::of(story, t));
     // Where it is not known who is in a cgroup, its throttling explains one process.
     let mut guessed = BTreeSet::new();

@@ -134,7 +134,7 @@ fn places(story: &Story) -> Vec<Saturated<'_>> {
     });
     let mut all: Vec<_> = all.collect();
     all.sort_by_key(|s| std::cmp::Reverse(s.waited_ns()));
-    all.truncate(MOST_PER_CAUSE);
+    all.truncate(MAX_PER_CAUSE);
     all
 }
 

@@ -100,7 +100,7 @@ fn places(story: &Story) -> Vec<Full<'_>> {
     pids.extend(story.denied.all().map(|(pid, _)| pid));
     pids.sort_unstable();
     pids.dedup();
-    pids.truncate(MOST_PER_CAUSE);
+    pids.truncate(MAX_PER_CAUSE);
     let full = pids.into_iter().map(|pid| {
         let held = story.listeners.of_holder(pid).iter();
         let held = held.filter_map(|index| ListenerPlace::at(story, *index));

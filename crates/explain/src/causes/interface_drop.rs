@@ -4,8 +4,7 @@ use analysis::words::percent;
 
 use crate::limits;
 use crate::places::interfaces::{
-    MIN_LOST, MIN_SHARE, Traffic, Way, by_softnet, interfaces, is_missed, missed, missed_check,
-    not_softnet,
+    Traffic, Way, by_softnet, interfaces, is_missed, missed, missed_check, not_softnet,
 };
 use crate::vocabulary::*;
 
@@ -57,11 +56,11 @@ fn judge(
     let softnet = if received { by_softnet(story) } else { 0 };
     let lost = way.lost().saturating_sub(softnet);
     let share = lost as f64 / way.packets.saturating_add(lost).max(1) as f64;
-    if lost < MIN_LOST || share < MIN_SHARE {
+    if lost < limits::HOST_DROPS.count() || share < limits::LOSS_GOVERNS.share() {
         return None;
     }
     // A ring that overflows, and a frame that is damaged, lose what was wanted.
-    let certain = way.fifo.max(way.errors) >= MIN_LOST;
+    let certain = way.fifo.max(way.errors) >= limits::HOST_DROPS.count();
     let damaged = way.errors > way.dropped.max(way.fifo);
     let scope = Scope {
         netns: story.netns(netns),

@@ -9,9 +9,8 @@ use analysis::words::{count, percent, plural};
 use recording::Addr;
 
 use crate::limits;
-use crate::lost::SYN_TIMEOUT_NS;
 use crate::places::losses::Losses;
-use crate::places::unanswered_syns::{MIN_LOST, UnansweredSyns, places};
+use crate::places::unanswered_syns::{UnansweredSyns, places};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -72,7 +71,7 @@ fn no_data_dropped(story: &Story, losses: &Losses) -> Option<Step> {
     let of = losses.ends.iter();
     let of = of.filter_map(|e| story.drops.leaving(e.conn));
     let otherwise: u64 = of.map(|d| d.otherwise).sum();
-    (otherwise < MIN_LOST).then(|| {
+    (otherwise < limits::UNANSWERED.count()).then(|| {
         say!(
             "{dropped_otherwise} of these connections were dropped on this host other than by a \
              queueing discipline",
@@ -115,7 +114,7 @@ fn is_let_be(place: &UnansweredSyns) -> bool {
         of += 1;
         once += u64::from(!again && !accepted.contains(&from));
     }
-    let few = once < MIN_LOST || !limits::ANSWERED.reached(once, of);
+    let few = once < limits::UNANSWERED.count() || !limits::ANSWERED.reached(once, of);
     place.times.delayed.is_empty() && !few
 }
 
@@ -127,8 +126,8 @@ fn turned_away(place: &UnansweredSyns, lost: u64) -> Lost {
         .zip(from_ns)
         .map_or(0, |(to, from)| to.saturating_sub(from));
     let hosts = place.firewalled().map(|g| g.remotes.len() as u64).max();
-    let outage_ns = over_ns.saturating_add(SYN_TIMEOUT_NS);
-    let each_ns = lost.saturating_mul(SYN_TIMEOUT_NS);
+    let outage_ns = over_ns.saturating_add(limits::SYN_TIMEOUT.ns());
+    let each_ns = lost.saturating_mul(limits::SYN_TIMEOUT.ns());
     Lost::elsewhere(each_ns.min(outage_ns.saturating_mul(hosts.unwrap_or(1))))
 }
 
@@ -153,7 +152,7 @@ fn by_turns(place: &UnansweredSyns) -> bool {
         meanwhile.then_some((from.count, *n))
     });
     let (dropped, accepted) = both.fold((0, 0), |sum, n| (sum.0 + n.0, sum.1 + n.1));
-    dropped >= MIN_LOST && accepted >= MIN_LOST
+    dropped >= limits::UNANSWERED.count() && accepted >= limits::UNANSWERED.count()
 }
 
 fn judge(place: &UnansweredSyns) -> Option<Finding> {

@@ -9,7 +9,7 @@ use analysis::words::{count, list, plural};
 
 use crate::limits;
 use crate::places::listener::{ListenerPlace, listener_places};
-use crate::places::options::{QUEUED, Sorted, ThroughputLoss, WAITS, WithoutOptions, any_lasts};
+use crate::places::options::{QUEUED, Sorted, ThroughputLoss, WithoutOptions, any_lasts};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -324,7 +324,9 @@ fn held_up(throughput: &ThroughputLoss) -> bool {
         return false;
     };
     throughput.slow.iter().any(|f| {
-        let waits = f.rwnd_share.is_some_and(|share| share >= WAITS);
+        let waits = f
+            .rwnd_share
+            .is_some_and(|share| share >= limits::WINDOW_WAITS.share());
         let at_ceiling = f.rate >= limits::AT_WINDOWS_CEILING.share() * ceiling
             && f.rate <= ceiling * (1.0 + limits::CEILING_TOLERANCE.share());
         small(f.snd_wnd) && (waits || (f.rwnd_share.is_none() && at_ceiling))

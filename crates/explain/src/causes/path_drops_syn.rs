@@ -4,10 +4,9 @@ use analysis::words::{count, duration, list, plural};
 
 use crate::actions::former_sysctl;
 use crate::limits;
-use crate::matters::STALL_NS;
 use crate::modes::{modes, step, syn_schedule_of};
 use crate::places::other_ports::{Hosts, OtherPorts};
-use crate::places::unanswered_syns::{MIN_LOST, UnansweredSyns, places};
+use crate::places::unanswered_syns::{UnansweredSyns, places};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -58,9 +57,12 @@ fn few_retried(asked: &Asked) -> Option<Step> {
         let retried = conns.filter(|c| c.netns == calls.netns && c.syn_retries > 0);
         let n = retried.count() as u64;
         let retried = Quantity::of(n, "connect");
-        return (n < MIN_LOST).then(|| say!("{retried} retransmitted a SYN", retried));
+        return (n < limits::UNANSWERED.count())
+            .then(|| say!("{retried} retransmitted a SYN", retried));
     }
-    let place = asked.silent().filter(|p| p.hanging(STALL_NS).is_empty())?;
+    let place = asked
+        .silent()
+        .filter(|p| p.hanging(limits::STALL.ns()).is_empty())?;
     let (silent, connects) = (place.times.silent(), place.times.total());
     (!many(place) && connects > 0).then(|| {
         say!(
@@ -78,7 +80,7 @@ fn many(place: &UnansweredSyns) -> bool {
     let least = if in_vain {
         limits::IN_VAIN.count()
     } else {
-        MIN_LOST
+        limits::UNANSWERED.count()
     };
     silent >= least && limits::PATH_DROPS_SYN_SHARE.reached(silent, connects)
 }
@@ -102,7 +104,7 @@ fn refused_by_time_wait(asked: &Asked) -> Option<Step> {
     let place = asked.silent()?;
     let answered = place.strays + place.half_open;
     let retried = place.times.silent();
-    (answered >= MIN_LOST && limits::MOST.reached(answered, retried)).then(|| {
+    (answered >= limits::UNANSWERED.count() && limits::MOST.reached(answered, retried)).then(|| {
         say!(
             "{retried} got no answer to a SYN, and {seen} of sockets that were there already were seen",
             retried = Quantity::of(retried, "connect"),
@@ -114,7 +116,9 @@ fn refused_by_time_wait(asked: &Asked) -> Option<Step> {
 /// Of ends that send: those between the same addresses were established.
 fn no_syn_lost(asked: &Asked) -> Option<Step> {
     let (connections, retried) = asked.on_the_way()?;
-    (retried < MIN_LOST || !limits::PATH_DROPS_SYN_SHARE.reached(retried, connections)).then(|| {
+    (retried < limits::UNANSWERED.count()
+        || !limits::PATH_DROPS_SYN_SHARE.reached(retried, connections))
+    .then(|| {
         say!(
             "{retried} of {connections} on this way retransmitted a SYN",
             retried = Quantity::count(retried),
@@ -134,7 +138,7 @@ fn is_lost_elsewhere(silent: &UnansweredSyns, others: &OtherPorts) -> bool {
     // A server that ends while SYNs are under way refuses a few.
     let clients = silent.story.all(&silent.clients).map(|(_, c)| c);
     let refused = clients.filter(|c| c.refused.is_some()).count() as u64;
-    let hangs = !silent.hanging(STALL_NS).is_empty();
+    let hangs = !silent.hanging(limits::STALL.ns()).is_empty();
     let unanswered = silent.times.unanswered_syns();
     let are_few = |known: u64| !limits::MOST.reached(known, unanswered);
     (many(silent) || hangs)
@@ -165,7 +169,7 @@ fn judge(silent: &UnansweredSyns, hosts: &Hosts) -> Option<Finding> {
         true if here => "on the path",
         true => "beyond this host",
     };
-    let hanging = silent.hanging(STALL_NS);
+    let hanging = silent.hanging(limits::STALL.ns());
     let stuck = hanging.first().filter(|_| !many(silent));
     let stuck_title = stuck.map(|(_, c)| {
         let waited = story.end_ns.saturating_sub(c.start_ns);

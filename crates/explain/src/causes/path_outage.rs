@@ -5,7 +5,6 @@ use analysis::words::{count, plural};
 
 use crate::limits;
 use crate::moment::{Began, Since};
-use crate::places::outage::LEAST_NS;
 use crate::places::path::{End, Path, paths_of, senders};
 use crate::vocabulary::*;
 
@@ -98,7 +97,8 @@ impl<'a> Outage<'a> {
         let then = |e: &End| {
             let stall = &e.transfer.stall;
             let after = |ns: u64| ns.saturating_sub(middle);
-            after(stall.first_ns) <= LEAST_NS && after(stall.last_ns) >= LEAST_NS
+            after(stall.first_ns) <= limits::OUTAGE.ns()
+                && after(stall.last_ns) >= limits::OUTAGE.ns()
         };
         let hung: Vec<End> = hung.into_iter().filter(then).collect();
         let from_ns = hung.iter().map(|e| e.transfer.stall.first_ns).max()?;
@@ -113,7 +113,7 @@ impl<'a> Outage<'a> {
         let dropped: u64 = hung.iter().map(|e| story.dropped(e.conn)).sum();
         let is_one = hung.len() >= limits::SEVERAL_HANG.as_usize()
             && limits::OUTAGE_SHARE.reached(hung.len(), stood)
-            && to_ns.saturating_sub(from_ns) >= LEAST_NS
+            && to_ns.saturating_sub(from_ns) >= limits::OUTAGE.ns()
             && !limits::MOST.reached(dropped, timeouts);
         is_one.then_some(Outage {
             path,

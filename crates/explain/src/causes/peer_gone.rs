@@ -6,7 +6,6 @@ use analysis::words::rounded;
 use analysis::{STALL, Stall, Stuck};
 
 use crate::limits;
-use crate::matters::STALL_NS;
 use crate::moment::{Began, Since};
 use crate::places::path::{End, Path, paths_of, sample_rows, senders};
 use crate::vocabulary::*;
@@ -87,7 +86,7 @@ fn stuck(story: &Story, end: &End) -> Option<Stuck> {
     // With a closed window it is the reader who lets the sender wait.
     let stuck = end.stuck(story).filter(|s| s.window > 0)?;
     let hangs = stuck.counted >= STALL && stuck.sacked == 0;
-    let silent = silence_ns(story, end) >= STALL_NS;
+    let silent = silence_ns(story, end) >= limits::STALL.ns();
     // Clients of a server vanish every day.
     let opened = account::service(story, end.conn).1 == account::Role::Client;
     // The listener of one that has moved but its SYN may have had no room for it.

@@ -10,9 +10,7 @@ use analysis::words::{count, duration, figure, percent, rounded};
 
 use crate::limits;
 use crate::moment::{Began, Since};
-use crate::places::port_search::{
-    BIND_TRY_NS, Destination, FUNCTIONS, HALF, Search, TRY_NS, destinations, took,
-};
+use crate::places::port_search::{Destination, FUNCTIONS, Search, destinations, took};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -70,7 +68,7 @@ fn no(asked: &Asked) -> Option<Step> {
 fn judge(to: &Destination) -> Option<Finding> {
     let search = to.search();
     let cost_ns = search.cost_ns()?;
-    if to.occupancy() < HALF
+    if to.occupancy() < limits::PARITY_FULL.share()
         || search.slow.len() < limits::SEARCHES.as_usize()
         || search.inside < limits::SEARCH_SAMPLES.count()
         || cost_ns < limits::SEARCH_COSTS.number()
@@ -209,9 +207,9 @@ fn parity_step(to: &Destination, search: &Search) -> Option<Step> {
 
 fn cost_check(to: &Destination, search: &Search) -> Check {
     let try_ns = if search.is_bind() {
-        BIND_TRY_NS
+        limits::PORT_BIND_TRY.number()
     } else {
-        TRY_NS
+        limits::PORT_TRY.number()
     };
     let half = to.ports.capacity / 2;
     let expected = search.slow.len() as f64 * half as f64 * try_ns / 1e9;

@@ -2,7 +2,8 @@
 
 use analysis::Cpu;
 
-use crate::places::interfaces::{MIN_LOST, MIN_SHARE, is_missed, missed, missed_check};
+use crate::limits;
+use crate::places::interfaces::{is_missed, missed, missed_check};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -38,7 +39,8 @@ fn judge(story: &Story) -> Option<Finding> {
     let lost: u64 = full.iter().map(|c| c.dropped).sum();
     let taken: u64 = full.iter().map(|c| c.processed).sum();
     let of = taken.saturating_add(lost);
-    if lost < MIN_LOST || (lost as f64) < MIN_SHARE * of as f64 {
+    if lost < limits::HOST_DROPS.count() || (lost as f64) < limits::LOSS_GOVERNS.share() * of as f64
+    {
         return None;
     }
     let groups = story.packets.all().iter().filter(|g| g.is_for(REASON));

@@ -8,7 +8,7 @@ use analysis::words::rounded;
 use crate::limits;
 use crate::places::path::{End, rate, rwnd_share, sample_rows, senders};
 use crate::places::receivers::other;
-use crate::places::window::{Allowance, HeldBack, MIN_HELD, filled, held_back};
+use crate::places::window::{Allowance, HeldBack, filled, held_back};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -46,7 +46,7 @@ fn no(asked: &Asked) -> Option<Step> {
     }
     let ends = &asked.losses()?.ends;
     let share = rwnd_share(ends);
-    if share < MIN_HELD {
+    if share < limits::HELD.share() {
         return Some(say!(
             "these connections waited {window_limited} of their busy time for the peer's window",
             window_limited = Quantity::share(share).rows(sample_rows(ends))
@@ -150,7 +150,7 @@ fn judge(story: &Story, place: &HeldBack) -> Option<Finding> {
                 look: shell!("ss -tmi dst {to}", to),
                 shows: "the receiving host; the command shows rwnd_limited at the sender",
             })])
-            .verify(sentence!("`ss -ti dst {to}` shows rwnd_limited below {share} of busy.", to, share = Quantity::share(MIN_HELD))),
+            .verify(sentence!("`ss -ti dst {to}` shows rwnd_limited below {share} of busy.", to, share = Quantity::share(limits::HELD.share()))),
     )
 }
 

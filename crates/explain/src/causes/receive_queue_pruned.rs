@@ -3,7 +3,7 @@
 use analysis::words::percent;
 
 use crate::limits;
-use crate::places::interfaces::{MIN_LOST, MIN_SHARE, not_counted};
+use crate::places::interfaces::not_counted;
 use crate::places::path::End;
 use crate::vocabulary::*;
 
@@ -54,7 +54,7 @@ fn judge(story: &Story, netns: u32) -> Option<Finding> {
     let share = lost as f64 / received.by.max(lost).max(1) as f64;
     // What is dropped there was counted as received before: without, the share is not known.
     let known = received.by >= lost;
-    if lost < MIN_LOST || share < MIN_SHARE || !known {
+    if lost < limits::HOST_DROPS.count() || share < limits::LOSS_GOVERNS.share() || !known {
         return None;
     }
     let here = story.of_netns(netns);

@@ -4,7 +4,7 @@
 use analysis::words::{count, percent, plural};
 
 use crate::limits;
-use crate::places::peer_resets::{MIN_RESET, PeerResets, Phase, is_foreign, places, reset_of};
+use crate::places::peer_resets::{PeerResets, Phase, is_foreign, places, reset_of};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -53,7 +53,7 @@ fn no(asked: &Asked) -> Option<Step> {
     }
     let phases = resets.all().filter_map(|(id, _)| reset_of(asked.story, id));
     let waited = phases.filter(|r| waited(r.phase)).count();
-    (waited < MIN_RESET).then(|| {
+    (waited < limits::RESET_OFTEN.as_usize()).then(|| {
         say!(
             "{waited} of {resets} came before an answer, instead of one, or before all of the request was taken",
             waited = Quantity::count(waited as u64),

@@ -10,7 +10,6 @@ use recording::Addr;
 
 use crate::finding::RuledOut;
 use crate::limits;
-use crate::lost::SYN_TIMEOUT_NS;
 use crate::places::lost_syn::ConnectTimes;
 use crate::vocabulary::*;
 
@@ -239,7 +238,7 @@ fn waited_elsewhere(groups: &[&Group]) -> Lost {
     let opening = groups.iter().filter(|g| g.what == What::SynDropped);
     let again = opening.flat_map(|g| &g.remotes);
     let again = again.map(|r| r.count).filter(|n| *n > 1);
-    Lost::elsewhere(again.sum::<u64>().saturating_mul(SYN_TIMEOUT_NS))
+    Lost::elsewhere(again.sum::<u64>().saturating_mul(limits::SYN_TIMEOUT.ns()))
 }
 
 /// What a firewall dropped at the same places.

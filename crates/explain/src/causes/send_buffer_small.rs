@@ -7,7 +7,7 @@ use crate::limits;
 use crate::places::path::{
     End, Path, ends, median_of, min_rtt_us, paths, rate, sample_rows, senders, usual_rtt,
 };
-use crate::places::window::{Allowance, BULK};
+use crate::places::window::Allowance;
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -45,7 +45,7 @@ fn is_held(end: &End) -> bool {
         && limits::MOST.reached(t.all_sent, t.flying)
         && t.brimful.saturating_mul(limits::BRIMFUL.as_u32()) >= t.flying;
     let small = Allowance::of_send_buffer(end).is_some_and(|buffer| buffer.is_too_small());
-    t.acked() >= BULK && full && small
+    t.acked() >= limits::BULK.bytes() && full && small
 }
 
 /// The kernel lets each grow until what is written at a time fits, so that messages of one size fill it and wait for

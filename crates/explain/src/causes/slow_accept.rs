@@ -3,7 +3,7 @@
 use analysis::ProcessState;
 use analysis::words::duration;
 
-use crate::matters::STALL_NS;
+use crate::limits;
 use crate::places::accept_waits::{self, AcceptWaits, waiting_samples};
 use crate::programs;
 use crate::vocabulary::*;
@@ -40,7 +40,8 @@ fn no(asked: &Asked) -> Option<Step> {
     let row = here.listener.fullest().map(|s| s.last_row);
     let looked = accept_waits::was_looked_at(here);
     // Samples a second apart pass between waits of less than some seconds.
-    let unseen = waiting == 0 && !looked && (1..STALL_NS).contains(&accept_waits::unread_ns(here));
+    let unseen =
+        waiting == 0 && !looked && (1..limits::STALL.ns()).contains(&accept_waits::unread_ns(here));
     let none = samples > 0 && accept_waits::at(here).is_none() && !unseen;
     none.then(|| {
         say!(

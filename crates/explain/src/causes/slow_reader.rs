@@ -11,7 +11,7 @@ use crate::limits;
 use crate::places::options::WithoutOptions;
 use crate::places::path::{End, ends, rwnd_share, sample_rows};
 use crate::places::receivers::{self, other, per_s, receivers};
-use crate::places::window::{Allowance, BULK, MIN_HELD as MIN_RWND, filled};
+use crate::places::window::{Allowance, filled};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -86,7 +86,7 @@ fn read_in_time(asked: &Asked) -> Option<Step> {
 fn moved_little(lacking: &WithoutOptions) -> Option<Step> {
     let most = lacking.most_moved();
     let most_moved = Quantity::bytes(most).rows(lacking.rows());
-    (most < BULK).then(|| {
+    (most < limits::BULK.bytes()).then(|| {
         say!(
             "they moved {most_moved} at most: nothing waits for a reader",
             most_moved
@@ -96,7 +96,7 @@ fn moved_little(lacking: &WithoutOptions) -> Option<Step> {
 
 fn waited_little(senders: &[End]) -> Option<Step> {
     let waited = rwnd_share(senders);
-    (!senders.is_empty() && waited < MIN_RWND).then(|| {
+    (!senders.is_empty() && waited < limits::HELD.share()).then(|| {
         say!(
             "these connections waited {window_limited} of their busy time for the peer's window",
             window_limited = Quantity::share(waited)
@@ -158,7 +158,8 @@ fn is_slow(story: &Story, end: &End) -> bool {
     match other(story, end) {
         // What it waited is counted all the time: on a host with many namespaces each may have one sample.
         Some(sender) => {
-            rwnd_share(&[sender]) >= MIN_RWND && (lies || leaves_some(story, &sender, end))
+            rwnd_share(&[sender]) >= limits::HELD.share()
+                && (lies || leaves_some(story, &sender, end))
         }
         None => {
             lies && t.samples >= limits::SEEN_TWICE.as_u32()

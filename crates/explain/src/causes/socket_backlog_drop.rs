@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use analysis::words::percent;
 
-use crate::places::interfaces::{MIN_LOST, MIN_SHARE, not_counted, not_softnet};
+use crate::limits;
+use crate::places::interfaces::{not_counted, not_softnet};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -52,7 +53,7 @@ fn judge(story: &Story, netns: u32, counted: u64) -> Option<Finding> {
     let share = lost as f64 / received.by.max(lost).max(1) as f64;
     // What is dropped there was counted as received before: without, the share is not known.
     let known = received.by >= lost;
-    if lost < MIN_LOST || share < MIN_SHARE || !known {
+    if lost < limits::HOST_DROPS.count() || share < limits::LOSS_GOVERNS.share() || !known {
         return None;
     }
     let dropped = story.drops.all();

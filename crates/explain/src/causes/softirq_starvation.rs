@@ -121,7 +121,7 @@ fn places(story: &Story) -> Vec<Starved<'_>> {
     let serving = story.threads.all().filter(|t| serves_softirq(&t.comm));
     let mut waiting: Vec<&Thread> = serving.filter(|t| waits(t)).collect();
     waiting.sort_by_key(|t| std::cmp::Reverse(t.waited_ns()));
-    waiting.truncate(MOST_PER_CAUSE);
+    waiting.truncate(MAX_PER_CAUSE);
     let starved = waiting.into_iter().filter_map(|t| Starved::of(story, t));
     // Of several threads behind the same process, the one that waits most.
     let mut places = BTreeSet::new();

@@ -8,7 +8,7 @@ use analysis::words::{count, plural};
 use analysis::{Remote, Rise, What};
 
 use crate::limits;
-use crate::places::listener::{ListenerPlace, MIN_DROPS, listener_places, roomy_backlog};
+use crate::places::listener::{ListenerPlace, listener_places, roomy_backlog};
 use crate::places::lost_syn::ConnectTimes;
 use crate::vocabulary::*;
 
@@ -70,7 +70,7 @@ fn no(asked: &Asked) -> Option<Step> {
     };
     let full = here.rise(counter::TCP_REQ_Q_FULL_DROP);
     let tcp_req_q_full_drop = Quantity::count(full.by).rows(full.rows());
-    let fits = full.by < MIN_DROPS && Overflow::of(here).is_none();
+    let fits = full.by < limits::LISTENER_DROPS.count() && Overflow::of(here).is_none();
     (fits && here.is_counted()).then(|| {
         say!(
             "TCPReqQFullDrop rose by {tcp_req_q_full_drop}",
@@ -137,7 +137,7 @@ impl<'a> Overflow<'a> {
             None if repeated.count > 0 => all,
             None => 0,
         };
-        (dropped >= MIN_DROPS).then(|| Overflow {
+        (dropped >= limits::LISTENER_DROPS.count()).then(|| Overflow {
             here,
             dropped,
             full,

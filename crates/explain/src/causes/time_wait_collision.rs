@@ -9,7 +9,6 @@ use analysis::stats::quantile;
 use analysis::words::{count, duration, figure, percent, plural, rounded};
 
 use crate::limits;
-use crate::lost::SYN_TIMEOUT_NS;
 use crate::moment::{Began, Since};
 use crate::vocabulary::*;
 use case::Collision;
@@ -88,7 +87,7 @@ fn judge(case: &Collision) -> Option<Finding> {
         .affects(
             impact(case),
             Lost::connects(case.story, case.hit())
-                .or(|| Lost::elsewhere(affected.saturating_mul(SYN_TIMEOUT_NS))),
+                .or(|| Lost::elsewhere(affected.saturating_mul(limits::SYN_TIMEOUT.ns()))),
         )
         .at_most_if(
             Level::Medium,

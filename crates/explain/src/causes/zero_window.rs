@@ -6,7 +6,6 @@ use analysis::{Shut, account};
 use recording::Addr;
 
 use crate::limits;
-use crate::matters::STALL_NS;
 use crate::places::path::{End, ends, sample_rows, senders};
 use crate::vocabulary::*;
 
@@ -46,7 +45,7 @@ fn no(asked: &Asked) -> Option<Step> {
     let longest = ends.iter().filter_map(|e| e.transfer.shut);
     let longest = longest.max_by_key(Shut::lasts_ns);
     let ns = longest.map_or(0, |shut| shut.lasts_ns());
-    (ns < STALL_NS).then(|| {
+    (ns < limits::STALL.ns()).then(|| {
         say!(
             "the peer's window was closed to them for {closed} at most",
             closed = Quantity::ns(ns).rows(sample_rows(ends))
@@ -77,7 +76,8 @@ fn places(story: &Story) -> Vec<Stopped<'_>> {
             .transfer
             .shut
             .filter(|s| s.samples >= limits::SHUT_SAMPLES.as_u32());
-        if let Some(shut) = shut.filter(|s| s.lasts_ns() >= STALL_NS && has_stopped(story, &end, s))
+        if let Some(shut) =
+            shut.filter(|s| s.lasts_ns() >= limits::STALL.ns() && has_stopped(story, &end, s))
         {
             place.hung.push((end, shut));
         }

@@ -4,8 +4,10 @@ use super::{MS, S, limits};
 
 limits! {
     MATTERS = "What makes a finding";
-    /// It happened so often, to two connections at least: once or twice happens to any service.
+    /// It happened so often, to several connections ([`OFTEN_TO_SEVERAL`]): once or twice happens to any service.
     OFTEN = 5, Events, People;
+    /// To two connections at least.
+    OFTEN_TO_SEVERAL = 2, Connections, People;
     /// Or so often to one connection alone.
     OFTEN_TO_ONE = 20, Events, People;
     /// To one in a thousand of what could suffer: what the 99.9th percentile shows.

@@ -9,7 +9,8 @@ mod paths;
 mod services;
 mod transfers;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ptr;
 
@@ -128,7 +129,7 @@ pub struct Table {
 /// The limits, by subject.
 pub const TABLES: &[Table] = &[
     MATTERS, COUNTS, EPISODES, RESOURCES, SYNS, FIREWALLS, REFUSALS, LISTENERS, PORTS, LOSS, DROPS,
-    QUEUES, WINDOWS, OPTIONS, NAGLE, CPUS, LOOKUPS, EXCHANGES, RESETS,
+    QUEUES, WINDOWS, OPTIONS, NAGLE, CPUS, LOOKUPS, EXCHANGES, RESETS, REQUESTS,
 ];
 
 /// All limits.
@@ -136,31 +137,57 @@ pub fn all() -> impl Iterator<Item = &'static Limit> {
     TABLES.iter().flat_map(|table| table.limits.iter().copied())
 }
 
+/// What a thread does with limits beyond reading them.
+#[derive(Clone, Copy)]
+enum Sweep {
+    Off,
+    /// One of them is so many times what it is.
+    Scaled(&'static Limit, f64),
+    /// Those that are read are noted.
+    Watched,
+}
+
 thread_local! {
-    /// The limit that is scaled on this thread, and by what.
-    static SCALED: Cell<Option<(&'static Limit, f64)>> = const { Cell::new(None) };
+    static SWEEP: Cell<Sweep> = const { Cell::new(Sweep::Off) };
+    static READ: RefCell<BTreeSet<&'static str>> = const { RefCell::new(BTreeSet::new()) };
+}
+
+/// Does something while this thread sweeps; then it goes on as before, also where that panics.
+fn sweeping<T>(how: Sweep, what: impl FnOnce() -> T) -> T {
+    struct Before(Sweep);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            SWEEP.set(self.0);
+        }
+    }
+    let _before = Before(SWEEP.replace(how));
+    what()
 }
 
 /// Does something with one limit so many times what it is, on this thread: what would `explain` say if it were
 /// another number? Nothing but the sweep over the corpus asks.
 pub fn scaled<T>(limit: &'static Limit, factor: f64, what: impl FnOnce() -> T) -> T {
-    /// Puts back what was before, also where the work panics.
-    struct Before(Option<(&'static Limit, f64)>);
-    impl Drop for Before {
-        fn drop(&mut self) {
-            SCALED.set(self.0);
-        }
-    }
-    let _before = Before(SCALED.replace(Some((limit, factor))));
-    what()
+    sweeping(Sweep::Scaled(limit, factor), what)
+}
+
+/// Does something and notes the names of the limits that it read, on this thread: no other can change it.
+pub fn watched<T>(what: impl FnOnce() -> T) -> (T, BTreeSet<&'static str>) {
+    READ.take();
+    let done = sweeping(Sweep::Watched, what);
+    (done, READ.take())
 }
 
 impl Limit {
     /// The number that holds now, in the limit's unit; a time in ns.
     pub fn number(&self) -> f64 {
-        match SCALED.get() {
-            Some((limit, factor)) if ptr::eq(limit, self) => self.value * factor,
-            _ => self.value,
+        match SWEEP.get() {
+            Sweep::Off => self.value,
+            Sweep::Scaled(limit, factor) if ptr::eq(limit, self) => self.value * factor,
+            Sweep::Scaled(..) => self.value,
+            Sweep::Watched => {
+                READ.with_borrow_mut(|read| read.insert(self.name));
+                self.value
+            }
         }
     }
 
@@ -284,8 +311,6 @@ use limits;
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     #[test]
@@ -323,6 +348,15 @@ mod tests {
         let panicked = std::panic::catch_unwind(|| scaled(&STALL, 2.0, || panic!("on purpose")));
         assert!(panicked.is_err());
         assert_eq!(stall().0, 3_000_000_000);
+    }
+
+    #[test]
+    fn what_is_read_is_noted() {
+        let (read, names) = watched(|| (STALL.ns(), MOST.reached(1_u32, 1_u32)));
+        assert_eq!(read, (3_000_000_000, true));
+        assert_eq!(names, BTreeSet::from(["MOST", "STALL"]));
+        STALL.ns();
+        assert_eq!(watched(|| ()).1, BTreeSet::new());
     }
 
     #[test]

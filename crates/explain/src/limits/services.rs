@@ -91,3 +91,23 @@ limits! {
     /// What came in one segment was a whole request, and no large body.
     ONE_SEGMENT = 1_460, Bytes, Mechanism;
 }
+
+limits! {
+    REQUESTS = "What is said of requests";
+    /// A smaller share of the time of a service's requests is not told.
+    TIME_PART = 0.005, Share, Guess;
+    /// A smaller share of one exchange is not told.
+    TIME_PART_OF_ONE = 0.05, Share, Guess;
+    /// What threads did is told where at least this share of the thinking was one thread's that did nothing else.
+    THOUGHT_ALONE = 0.5, Share, Guess;
+    /// Below this nobody calls a service slow.
+    ANSWER_SLOW = 10 * MS, Time, People;
+    /// Where one in a hundred takes so many times as long as half of them, it is that one that is felt.
+    ANSWER_TAIL = 10, Times, Sampling;
+    /// A share from which on the time is somebody's.
+    DOMINANT = 0.5, Share, Guess;
+    /// A client that waits so many times as long as any server here takes waits for another host.
+    WAITS_ELSEWHERE = 2, Times, Guess;
+    /// The slowest exchange is told when it took so many times as long as half of them.
+    SLOWEST_TOLD = 3, Times, Guess;
+}

@@ -8,25 +8,14 @@ use recording::RowRef;
 use recording::tables::Exchange;
 
 use crate::finding::{Check, Step};
+use crate::limits;
 use crate::lost::{Lost, OfExchanges};
-use crate::matters::STALL_NS;
 use crate::moment::{Began, Since};
 use crate::place::Place;
 use crate::places::listener::{ListenerPlace, SHOWN_ROWS, listener_places};
-use crate::places::outage::{self, Outage};
+use crate::places::outage::Outage;
 use crate::places::slow_exchanges::end;
 use crate::say::{Quantity, say};
-
-/// A thread that waits for connections runs within a turn of the scheduler, milliseconds; a person notices this,
-/// ns.
-const NOTICED_NS: u64 = 200_000_000;
-/// Looks come twenty times a second, and see of a wait that is noticed this much at least, ns, where they are late as
-/// well.
-pub(crate) const SEEN_NS: u64 = NOTICED_NS / 2;
-/// Queues are looked at once a second, of some seconds of waiting.
-const TIMES_OFF: f64 = 2.0;
-/// Of less than this on average samples show one or none.
-const NOISE: f64 = 0.5;
 
 /// Connections that waited for accept().
 pub(crate) struct AcceptWaits<'a> {
@@ -71,8 +60,8 @@ pub(crate) fn unread_ns(here: ListenerPlace) -> u64 {
 /// Whether a request waited long before it was read, and for most of its time, of a connection that nobody had
 /// accepted when it came.
 fn waited(x: &Exchange) -> bool {
-    let most = x.accept_ns.saturating_mul(2) >= Slow::took_ns(x);
-    x.accept_ns >= NOTICED_NS && most && !x.overlapped
+    let most = limits::MOST.reached(x.accept_ns, Slow::took_ns(x));
+    x.accept_ns >= limits::NOTICED.ns() && most && !x.overlapped
 }
 
 /// The exchanges of a listener.
@@ -103,9 +92,11 @@ impl<'a> AcceptWaits<'a> {
             let ns = account::of_end(story, conn).of(State::Unaccepted);
             (id, ns.min(served.longest_ns(story, conn)))
         });
-        let outage = Outage::of(here).filter(|outage| outage.ns() >= outage::LEAST_NS);
+        let outage = Outage::of(here).filter(|outage| outage.ns() >= limits::OUTAGE.ns());
         // Who waits while nobody is accepted does not wait for a reason of its own.
-        let least = outage.map_or(STALL_NS, |outage| STALL_NS.min(outage.ns() / 2));
+        let least = outage.map_or(limits::STALL.ns(), |outage| {
+            limits::STALL.ns().min(outage.ns() / 2)
+        });
         let mut standing: Vec<_> = standing.filter(|(_, ns)| *ns >= least).collect();
         // Who opened it to have one at hand waits for nothing; where none of them has asked, the server may be the one
         // that speaks first.
@@ -171,10 +162,10 @@ impl<'a> AcceptWaits<'a> {
         let long = long.map_or(0, |e| {
             // As many of those that took so long as of those that are told; and each of them waited at least so long.
             let told = e.slowest.iter().map(|(_, x)| x);
-            let told = told.filter(|x| !x.open && Slow::took_ns(x) >= NOTICED_NS);
+            let told = told.filter(|x| !x.open && Slow::took_ns(x) >= limits::NOTICED.ns());
             let share = ended as f64 / (told.count() as f64).max(ended as f64);
-            let likewise = e.as_long(NOTICED_NS) as f64 * share;
-            (likewise as u64).min(e.all.accept_ns / NOTICED_NS)
+            let likewise = e.as_long(limits::NOTICED.ns()) as f64 * share;
+            (likewise as u64).min(e.all.accept_ns / limits::NOTICED.ns())
         });
         open + long.max(ended) + self.standing.len() as u64
     }
@@ -333,7 +324,7 @@ impl<'a> AcceptWaits<'a> {
         let (ns, row) = socks
             .filter_map(|s| s.longest_wait())
             .max_by_key(|(ns, _)| *ns)?;
-        (ns >= SEEN_NS).then(|| {
+        (ns >= limits::ACCEPT_WAIT_SEEN.ns()).then(|| {
             say!(
                 "Looks at the queue between samples found its first connection there for up to {longest_wait_ms}.",
                 longest_wait_ms = Quantity::ns(ns).rows([row])
@@ -356,7 +347,7 @@ impl<'a> AcceptWaits<'a> {
             expected: rounded(expected),
             measured: rounded(measured),
             unit: "connections".into(),
-            agrees: expected <= measured * TIMES_OFF + NOISE && measured <= expected * TIMES_OFF + NOISE,
+            agrees: expected <= measured * limits::ACCEPT_WAITS_OFF.times() + limits::ACCEPT_WAITS_NOISE.number() && measured <= expected * limits::ACCEPT_WAITS_OFF.times() + limits::ACCEPT_WAITS_NOISE.number(),
             tolerance: "within a factor of 2: queues are looked at once a second".into(),
         }
     }
@@ -408,7 +399,10 @@ impl Served {
 
 /// Whether anybody was seen to wait at one of a listener's sockets for longer than it takes to run a thread.
 pub(crate) fn anybody_waited(here: ListenerPlace) -> bool {
-    here.listener.socks.iter().any(|s| s.waited(SEEN_NS))
+    here.listener
+        .socks
+        .iter()
+        .any(|s| s.waited(limits::ACCEPT_WAIT_SEEN.ns()))
 }
 
 /// Whether looks at its queue tell it, and not samples alone.

@@ -9,18 +9,8 @@ use recording::{RowRef, counter};
 
 use crate::finding::{Check, RuledOut};
 use crate::id::Id;
+use crate::limits;
 use crate::say::{Quantity, say};
-
-/// Fewer are what any host does when a load begins.
-pub(crate) const MIN_LOST: u64 = 20;
-/// From here on loss governs the rate of connections: that of `path-loss`.
-pub(crate) const MIN_SHARE: f64 = 0.001;
-/// TCP missed what was lost where it shows at least so many in a hundred: segments out of order behind a gap, or
-/// what was retransmitted. Of other protocols, or of what nobody wanted, it shows none.
-const MISSED: f64 = 0.1;
-/// Where the kernel counts as dropped also what nobody wants (frames of protocols that it does not speak), as many:
-/// behind each gap come several segments.
-const MISSED_ALL: f64 = 1.0;
 
 /// Packets of one direction of an interface.
 #[derive(Clone, Debug, Default)]
@@ -147,7 +137,11 @@ pub(crate) fn missed_check(story: &Story, received: bool, lost: u64, certain: bo
 }
 
 fn least_missed(lost: u64, certain: bool) -> f64 {
-    let share = if certain { MISSED } else { MISSED_ALL };
+    let share = if certain {
+        limits::MISSED.share()
+    } else {
+        limits::MISSED_ALL.share()
+    };
     (share * lost as f64).ceil()
 }
 

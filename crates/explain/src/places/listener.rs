@@ -7,15 +7,12 @@ use recording::{RowRef, counter, sysctl};
 use crate::actions::{command_in, set_sysctl};
 use crate::advice::{Advice, Change};
 use crate::finding::{Role, Scope};
+use crate::limits;
 use crate::programs::{self, Setting};
 use crate::say::Quantity;
 use crate::scope::application;
 use crate::shell;
 
-/// A client whose SYN is dropped waits a second. Fewer drops than this, in a recording of
-/// seconds, is one burst at a start. Of how many arrivals they are says little: while nothing is accepted,
-/// clients hang and do not arrive.
-pub(crate) const MIN_DROPS: u64 = 10;
 /// Rows shown per step: enough to look at, not a second recording.
 pub(crate) const SHOWN_ROWS: usize = 3;
 
@@ -129,7 +126,7 @@ impl<'a> ListenerPlace<'a> {
         // Few that another dropped are not what the counters tell of.
         let is_other = |index: &u32| {
             let other = ListenerPlace::at(self.story, *index);
-            other.is_some_and(|l| is_full(&l, MIN_DROPS))
+            other.is_some_and(|l| is_full(&l, limits::LISTENER_DROPS.count()))
         };
         !is_full(self, 1) && other().is_some_and(is_other)
     }

@@ -3,13 +3,10 @@
 use analysis::{Resends, SLOTS, Story};
 
 use crate::finding::Step;
+use crate::limits;
 use crate::places::listener::SHOWN_ROWS;
 use crate::places::path::{End, Path};
 use crate::say::{Quantity, say};
-
-/// Of what was retransmitted, the share that had to wait for a timer from which on it was messages
-/// that lost their last segment: in a transfer it is one in ten or fewer.
-const TAILS: f64 = 0.5;
 
 /// What was lost of what the ends of a path sent.
 pub(crate) struct Losses<'a> {
@@ -93,17 +90,17 @@ impl Losses<'_> {
 
     /// Whether what was lost were mostly the last segments of messages, not parts of transfers.
     pub(crate) fn are_tails(&self) -> bool {
-        self.tail_share() >= TAILS
+        self.tail_share() >= limits::TAILS.share()
     }
 
     /// Whether next to nothing of it was dropped on this host.
     pub(crate) fn are_elsewhere(&self) -> bool {
-        self.dropped * 10 <= self.lost
+        !limits::SMALL_PART.exceeded(self.dropped, self.lost)
     }
 
     /// Whether it went on for as long as something was sent.
     pub(crate) fn are_spread(&self) -> bool {
-        self.slots.0 * 2 >= self.slots.1
+        limits::MOST.reached(self.slots.0, self.slots.1)
     }
 
     /// What was retransmitted, and by what it was noticed.

@@ -8,21 +8,10 @@ use recording::{RowRef, SourceName, counter};
 
 use crate::checks::same_count;
 use crate::finding::{Check, Impact, Latency, Step};
-use crate::lost::{Lost, SYN_TIMEOUT_NS};
+use crate::limits;
+use crate::lost::Lost;
 use crate::places::listener::{ListenerPlace, SHOWN_ROWS};
 use crate::places::syn_timer;
-
-/// Linux retransmits the first SYN after this (TCP_TIMEOUT_INIT).
-const FIRST_RETRY_MS: f64 = 1_000.0;
-/// A server is ready within half a round trip of its client. One that is later than this beyond it
-/// was made by a retransmission (200 ms at least).
-const LATE_NS: u64 = 100_000_000;
-/// Who gives up sooner than this has not waited for a round trip across a continent, ns.
-const LEAST_WAIT_NS: u64 = 80_000_000;
-/// Nor has who waited for less than so many of those to the same place.
-const ROUND_TRIPS: u64 = 3;
-/// A timer fires up to a few ticks late, and the round trip is added.
-const RETRY_TOLERANCE: f64 = 0.15;
 
 /// What connecting took the clients on this host, ns. A client is connected when its server is:
 /// one whose last ACK was dropped only believes so.
@@ -69,7 +58,10 @@ impl ConnectTimes {
     pub(crate) fn of_clients(story: &Story, clients: &[ConnId], late_acks: u64) -> ConnectTimes {
         let mut times = ConnectTimes::default();
         let took = story.all(clients).filter_map(|(_, c)| c.connect_ns());
-        let patient = took.min().unwrap_or(0).saturating_mul(ROUND_TRIPS);
+        let patient = took
+            .min()
+            .unwrap_or(0)
+            .saturating_mul(limits::PATIENT_ROUND_TRIPS.count());
         for (id, conn) in story.all(clients) {
             let established = conn.connect_ns();
             let given_up = gave_up(story, conn).filter(|waited| *waited >= patient);
@@ -138,7 +130,7 @@ impl ConnectTimes {
     /// here, what a SYN waits to be retransmitted.
     pub(crate) fn lost(&self, story: &Story, dropped: u64) -> Lost {
         if self.delayed.is_empty() {
-            return Lost::elsewhere(dropped.saturating_mul(SYN_TIMEOUT_NS));
+            return Lost::elsewhere(dropped.saturating_mul(limits::SYN_TIMEOUT.ns()));
         }
         let usual = median(&mut self.at_once.clone()).unwrap_or(0);
         let mut lost = Lost::unknown();
@@ -164,7 +156,7 @@ impl ConnectTimes {
     /// another reason. 0: nobody saw the drops.
     fn share_of(&self, dropped: u64) -> f64 {
         let unanswered = self.unanswered_syns();
-        if dropped == 0 || dropped.saturating_mul(2) >= unanswered {
+        if dropped == 0 || limits::MOST.reached(dropped, unanswered) {
             1.0
         } else {
             dropped as f64 / unanswered as f64
@@ -290,17 +282,18 @@ impl ConnectTimes {
 
     /// A SYN that was dropped is retransmitted after the initial timeout, no sooner, no later.
     pub(crate) fn retry_check(&self) -> Option<Check> {
-        if self.after_one.len() < 3 {
+        if self.after_one.len() < limits::RETRIES_KNOWN.as_usize() {
             return None;
         }
         let took = median(&mut self.after_one.clone())? as f64 / 1e6;
         Some(Check {
             formula: "initial retransmission timeout = connect time with one SYN retransmitted"
                 .into(),
-            expected: FIRST_RETRY_MS,
+            expected: limits::SYN_TIMEOUT.ms() as f64,
             measured: analysis::words::rounded(took),
             unit: "ms".into(),
-            agrees: (took - FIRST_RETRY_MS).abs() <= FIRST_RETRY_MS * RETRY_TOLERANCE,
+            agrees: (took - limits::SYN_TIMEOUT.ms() as f64).abs()
+                <= limits::SYN_TIMEOUT.ms() as f64 * limits::RETRY_TOLERANCE.share(),
             tolerance: "± 15 %".into(),
         })
     }
@@ -318,14 +311,14 @@ impl ConnectTimes {
 /// have been under way, or came too late.
 pub(crate) fn gave_up(story: &Story, conn: &Conn) -> Option<u64> {
     let waited = conn.abandoned_after_ns()?;
-    (waited >= LEAST_WAIT_NS && !story.resets.was_sent_by(conn)).then_some(waited)
+    (waited >= limits::PATIENT_CONNECT.ns() && !story.resets.was_sent_by(conn)).then_some(waited)
 }
 
 /// Whether it ended before anybody would give up, with no answer that was seen.
 pub(crate) fn fails_at_once(story: &Story, conn: &Conn) -> bool {
     let soon = conn
         .abandoned_after_ns()
-        .is_some_and(|ns| ns < LEAST_WAIT_NS);
+        .is_some_and(|ns| ns < limits::PATIENT_CONNECT.ns());
     soon && !story.resets.was_sent_by(conn)
 }
 
@@ -345,7 +338,7 @@ fn ghost(story: &Story, conn: &Conn, late_acks: u64) -> Option<Ghost> {
         Some(server) => {
             let ready = server.established_ns?;
             let late = ready.saturating_sub(established);
-            let is_late = late > LATE_NS.saturating_add(round_trip);
+            let is_late = late > limits::READY_LATE.ns().saturating_add(round_trip);
             is_late.then(|| Ghost::Until(ready.saturating_sub(conn.start_ns)))
         }
         // Its other end may just not have been seen: it must try in vain where ACKs are dropped.

@@ -8,14 +8,10 @@ use analysis::{Endpoint, ProcessState, Story, Waited};
 use recording::RowRef;
 
 use crate::finding::{Scope, Step};
+use crate::limits;
 use crate::places::listener::SHOWN_ROWS;
 use crate::places::slow_exchanges::{Keeper, SlowService, Told, fetched_from, sleeps, slept};
 use crate::say::{Quantity, say};
-
-/// A smaller share of the time is not told.
-const LEAST_SHARE: f64 = 0.05;
-/// What it did is worth the title from this share on.
-const MOST: f64 = 0.5;
 
 /// What a server did in the time of a request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -185,14 +181,16 @@ impl<'a> Meanwhile<'a> {
             (at, both.min(asked.await_ns).min(x.think_ns), row)
         });
         let longest = within.max_by_key(|(_, ns, _)| *ns)?;
-        (longest.1 as f64 >= MOST * x.think_ns as f64 && longest.1 > 0).then_some(longest)
+        (limits::DID_MOST.reached(longest.1, x.think_ns) && longest.1 > 0).then_some(longest)
     }
 
     /// What took most of the time, if one thing did.
     pub(crate) fn mostly(&self) -> Option<(&What, u64)> {
         let longest = self.spent.iter().max_by_key(|(_, ns)| **ns)?;
         let (what, ns) = (longest.0, *longest.1);
-        (ns as f64 >= MOST * self.whole_ns as f64).then_some((what, ns))
+        limits::DID_MOST
+            .reached(ns, self.whole_ns)
+            .then_some((what, ns))
     }
 
     /// Its share of the time.
@@ -204,7 +202,7 @@ impl<'a> Meanwhile<'a> {
     pub(crate) fn step(&self) -> Step {
         let mut parts: Vec<(&What, u64)> = self.spent.iter().map(|(w, ns)| (w, *ns)).collect();
         parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-        parts.retain(|(_, ns)| self.share(*ns) >= LEAST_SHARE);
+        parts.retain(|(_, ns)| self.share(*ns) >= limits::DID_SOME.share());
         let told = parts.into_iter();
         let told: Vec<String> = told
             .map(|(what, ns)| {
@@ -236,7 +234,8 @@ impl<'a> Meanwhile<'a> {
             rows.push(wait.row);
         }
         let longest = spent.into_iter().max_by_key(|(_, ns)| *ns);
-        let longest = longest.filter(|(_, ns)| *ns as f64 >= MOST * silence.ns() as f64);
+        let longest =
+            longest.filter(|(_, ns)| *ns as f64 >= limits::DID_MOST.share() * silence.ns() as f64);
         let whole = Quantity::ns(silence.ns());
         Some(match longest {
             Some((what, ns)) => {
@@ -277,7 +276,9 @@ impl<'a> Meanwhile<'a> {
     /// Sleep as the exchanges tell it, and as the scheduler's waits do, ns; `None` where threads slept little.
     pub(crate) fn slept_ns(&self) -> Option<(u64, u64)> {
         let (slept, told) = self.slept_ns;
-        (slept as f64 >= MOST * self.whole_ns as f64).then_some((slept, told))
+        limits::DID_MOST
+            .reached(slept, self.whole_ns)
+            .then_some((slept, told))
     }
 }
 

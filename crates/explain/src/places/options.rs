@@ -9,24 +9,13 @@ use analysis::{Conn, ConnId, Flow, Outcome, Story};
 use recording::{RowRef, counter, sysctl};
 
 use crate::finding::{Check, Impact, Step};
+use crate::limits;
 use crate::lost::Lost;
 use crate::place::Place;
 use crate::places::listener::{ListenerPlace, SHOWN_ROWS};
 use crate::places::path::{End, empty_us, rwnd_share, usual_rtt};
 use crate::say::{Quantity, say};
 
-/// The largest window without window scaling, bytes: the header's field has 16 bits.
-const UNSCALED_WINDOW: f64 = 65_535.0;
-/// A connection that lives longer than this carries its loss along; a shorter one, without bulk,
-/// does not notice.
-const LASTING_NS: u64 = 1_000_000_000;
-/// The smoothed RTT that divides the window varies by this much around the path's.
-const RATE_TOLERANCE: f64 = 0.25;
-/// A sender that fills this share of the largest unscaled window is limited by its size: a reader that
-/// does not keep up would close it.
-const FULL: f64 = 0.5;
-/// A transfer waits for its window if it does so for this share of its busy time.
-pub(crate) const WAITS: f64 = 0.2;
 /// Why a window that is too small is a note.
 pub(crate) const QUEUED: &str =
     "a queue stands on their path: with a larger window they would only wait longer in it";
@@ -148,8 +137,10 @@ impl<'a> WithoutOptions<'a> {
             let least = shortest.entry(path(end.conn)).or_insert(u32::MAX);
             *least = (*least).min(end.transfer.min_rtt_us);
         }
-        let waiting = senders.iter().filter(|e| rwnd_share(&[**e]) >= WAITS);
-        let (mut queued, mut all) = (0, 0);
+        let waiting = senders
+            .iter()
+            .filter(|e| rwnd_share(&[**e]) >= limits::WINDOW_WAITS.share());
+        let (mut queued, mut all) = (0, 0_usize);
         for end in waiting {
             // Of one that no sample met with data in flight nobody knows.
             let Some((least, usual)) = shortest.get(&path(end.conn)).zip(usual_rtt(end)) else {
@@ -158,7 +149,7 @@ impl<'a> WithoutOptions<'a> {
             queued += usize::from(f64::from(usual) > empty_us(*least));
             all += 1;
         }
-        all > 0 && queued * 2 > all
+        all > 0 && limits::MOST.exceeded(queued, all)
     }
 
     /// Their throughput, compared with nobody's.
@@ -171,7 +162,7 @@ impl<'a> WithoutOptions<'a> {
 pub(crate) fn any_lasts(story: &Story, ids: &[ConnId]) -> bool {
     let lasts = |c: &Conn| {
         let age = story.end_ns.saturating_sub(c.start_ns);
-        c.outcome == Outcome::Open && age >= LASTING_NS
+        c.outcome == Outcome::Open && age >= limits::LASTING.ns()
     };
     story.all(ids).any(|(_, c)| lasts(c))
 }
@@ -206,7 +197,7 @@ impl ThroughputLoss {
 
     /// What 65,535 bytes per round trip come to, bytes/s.
     pub(crate) fn ceiling(&self) -> Option<f64> {
-        ratio(UNSCALED_WINDOW * 1e9, self.rtt_ns? as f64)
+        ratio(limits::UNSCALED_WINDOW.number() * 1e9, self.rtt_ns? as f64)
     }
 
     /// Median rate of the slow, bytes/s.
@@ -372,7 +363,7 @@ impl ThroughputLoss {
         let filled = rate / ceiling;
         let bytes_per_s = Quantity::rate(rate).rows(self.slow.iter().filter_map(|f| f.row).take(2));
         let of_window = Quantity::share(filled);
-        (filled >= FULL).then(|| {
+        (filled >= limits::UNSCALED_FILLED.share()).then(|| {
             say!(
                 "they moved {bytes_per_s} in the median, {of_window} of what a window of 65,535 bytes \
                  lets pass: it is small, not closed",
@@ -394,7 +385,7 @@ impl ThroughputLoss {
             expected: mbit(ceiling),
             measured: mbit(rate),
             unit: "Mbit/s".into(),
-            agrees: rate <= ceiling * (1.0 + RATE_TOLERANCE),
+            agrees: rate <= ceiling * (1.0 + limits::CEILING_TOLERANCE.share()),
             tolerance: "not more than 25 % above it".into(),
         })
     }

@@ -5,12 +5,8 @@ use analysis::{Conn, Endpoint, Outcome, Story};
 use recording::Addr;
 
 use crate::finding::Step;
+use crate::limits;
 use crate::say::{Quantity, say};
-
-/// So many connections to other ports would have suffered as well, were it the path: by chance, hardly fewer
-/// than a quarter of them do.
-const WOULD: f64 = 10.0;
-const FEWER: f64 = 4.0;
 
 /// Connects that failed in vain, or retransmitted a SYN or data, of all; to one port of a host, and to its others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,7 +71,8 @@ impl OtherPorts {
     pub(crate) fn are_well(&self) -> bool {
         let ((lost, of), (others, of_others)) = (self.own, self.others);
         let would = lost as f64 / of.max(1) as f64 * of_others as f64;
-        would >= WOULD && others as f64 * FEWER <= would
+        would >= limits::OTHERS_WOULD.number()
+            && others as f64 * limits::OTHERS_FEWER.times() <= would
     }
 
     /// The same, to be told.

@@ -9,16 +9,9 @@ use recording::Waker;
 
 use super::listener::ListenerPlace;
 use crate::finding::Step;
+use crate::limits;
 use crate::say::{Quantity, say};
 
-/// A pause is told of when it is as long as a person notices, ns, and so many times as long as those
-/// between connections usually are: of a million at random, none is.
-const PAUSE: u64 = 200_000_000;
-const TIMES_USUAL: u64 = 20;
-/// A shorter one is a hiccup: of a busy CPU, of a collection of garbage; ns.
-pub(crate) const LEAST_NS: u64 = 1_000_000_000;
-/// One that waits may have its own reason.
-const WAITING: usize = 2;
 /// Calls in which connections are waited for.
 const AWAIT_CONNECTIONS: &[&str] = &[
     "accept",
@@ -57,7 +50,10 @@ impl Outage {
             to_ns: w[1],
         });
         let longest = pauses.max_by_key(Outage::ns)?;
-        let is_long = longest.ns() >= PAUSE.max(usual.saturating_mul(TIMES_USUAL));
+        let is_long = longest.ns()
+            >= limits::NOTICED
+                .ns()
+                .max(usual.saturating_mul(limits::PAUSE_TIMES_USUAL.count()));
         let whole = here.story.tally.folded == 0;
         (is_long && whole && longest.is_waited_in(here)).then_some(longest)
     }
@@ -68,7 +64,11 @@ impl Outage {
         let clients = clients.filter(|(_, c)| self.keeps_connecting(c));
         let accepted = story.all(&here.listener.accepted);
         let accepted = accepted.filter(|(_, c)| self.keeps_unaccepted(story, c));
-        clients.chain(accepted).take(WAITING).count() == WAITING
+        clients
+            .chain(accepted)
+            .take(limits::SEVERAL_HANG.as_usize())
+            .count()
+            == limits::SEVERAL_HANG.as_usize()
     }
 
     fn middle_ns(&self) -> u64 {
@@ -89,7 +89,7 @@ impl Outage {
         let sampled = story.samples(conn).is_some() && !over;
         let before = conn.established_ns.is_none_or(|at| at <= self.from_ns);
         let waited = || account::of_end(story, conn).of(State::Unaccepted);
-        sampled && before && waited() >= self.ns() / 2
+        sampled && before && limits::MOST.reached(waited(), self.ns())
     }
 
     /// How long, ns.
@@ -133,7 +133,9 @@ impl Outage {
             longest.syscall.as_deref().unwrap_or("a call"),
             step.says
         );
-        (of_it(longest).saturating_mul(2) >= self.ns()).then_some(Step { says, ..step })
+        limits::MOST
+            .reached(of_it(longest), self.ns())
+            .then_some(Step { says, ..step })
     }
 
     /// How long, and from when on.

@@ -10,21 +10,10 @@ use recording::{Addr, RowRef, counter};
 
 use crate::checks::same_count;
 use crate::finding::{Check, Role, Scope};
+use crate::limits;
 use crate::lost::Lost;
 use crate::place::Place;
 use crate::places::listener::SHOWN_ROWS;
-
-/// A round trip up to this much beyond the shortest means that no queue stood.
-const EMPTY_SHARE: f64 = 1.25;
-const EMPTY_US: u32 = 1_000;
-
-/// Fewer segments than this say nothing about a path.
-const MIN_SEGMENTS: u64 = 10;
-
-/// A short connection that sent so many segments' worth in one go had full ones among them.
-const SEGMENTS: u64 = 8;
-/// As it counts as short: it cannot have sent that in small pieces, one after the other, ns.
-const SHORT_NS: u64 = 1_000_000_000;
 
 /// One end of a connection, with what its samples say.
 #[derive(Clone, Copy)]
@@ -66,7 +55,7 @@ pub(crate) fn ends(story: &Story) -> impl Iterator<Item = End<'_>> {
 
 /// The paths of a story that leave their host, in a fixed order.
 pub(crate) fn paths(story: &Story) -> Vec<Path<'_>> {
-    paths_of(story, MIN_SEGMENTS)
+    paths_of(story, limits::PATH_SEGMENTS.count())
 }
 
 /// The same, with the ends that sent at least so many segments.
@@ -182,8 +171,10 @@ fn sent_full(conn: &Conn, mss: u32, since_ns: u64) -> bool {
     let (Some(from), Some(to)) = (conn.established_ns, conn.ended_ns) else {
         return false;
     };
-    let short = to.saturating_sub(from) <= SHORT_NS && conn.outcome == Outcome::Closed;
-    let large = conn.mss >= mss && conn.bytes_acked >= SEGMENTS * u64::from(mss);
+    let short =
+        to.saturating_sub(from) <= limits::SHORT_LIVED.ns() && conn.outcome == Outcome::Closed;
+    let large =
+        conn.mss >= mss && conn.bytes_acked >= limits::FULL_SEGMENTS.count() * u64::from(mss);
     short && large && conn.sampled.is_none() && to >= since_ns
 }
 
@@ -200,7 +191,8 @@ pub(crate) fn min_rtt_us(ends: &[End]) -> Option<u32> {
 
 /// The round trip up to which no queue stood, µs.
 pub(crate) fn empty_us(min_rtt_us: u32) -> f64 {
-    f64::from(min_rtt_us) * EMPTY_SHARE + f64::from(EMPTY_US)
+    f64::from(min_rtt_us) * limits::EMPTY_QUEUE_TIMES.times()
+        + f64::from(limits::EMPTY_QUEUE_DELAY.us())
 }
 
 /// Bytes per second of all ends together.

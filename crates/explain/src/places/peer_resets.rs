@@ -10,21 +10,10 @@ use recording::{RowRef, SourceName, counter};
 
 use crate::checks::at_least;
 use crate::finding::{Check, Role, Scope};
+use crate::limits;
 use crate::place::Place;
 use crate::places::listener::SHOWN_ROWS;
 use crate::scope::owners;
-
-/// Fewer are a server that was restarted.
-pub(crate) const MIN_RESET: usize = 5;
-/// Of the connections to a server that is well, single ones end so at most.
-const MIN_SHARE: f64 = 0.02;
-/// Resets within this time of each other are of one moment: a restart, ns.
-const AT_ONCE_NS: u64 = 200_000_000;
-/// Nothing was said for so long: the connection was between requests, ns.
-const PAUSE_NS: u64 = 1_000_000_000;
-/// Pauses cluster at an idle timeout when so many are within so much of the median.
-const CLUSTER: f64 = 0.8;
-const CLUSTER_WIDTH: f64 = 0.1;
 
 /// When in the life of a connection its reset came.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -139,7 +128,7 @@ fn phase(story: &Story, conn: &Conn, at_ns: u64) -> Phase {
     };
     let paused = |from: Option<u64>, to: u64| {
         let ns = to.checked_sub(from?)?;
-        (ns >= PAUSE_NS).then_some(ns)
+        (ns >= limits::BETWEEN_REQUESTS.ns()).then_some(ns)
     };
     let silent = last.bytes_received == conn.bytes_received;
     if last.peer_closed {
@@ -168,7 +157,9 @@ impl<'a> PeerResets<'a> {
     /// Whether they are more than single ones, and not of one moment.
     pub(crate) fn is_often(&self) -> bool {
         let times = self.all.iter().map(|r| r.time_ns);
-        self.all.len() >= MIN_RESET && self.share() >= MIN_SHARE && spread(times) >= AT_ONCE_NS
+        self.all.len() >= limits::RESET_OFTEN.as_usize()
+            && self.share() >= limits::PEER_RESETS_SHARE.share()
+            && spread(times) >= limits::ONE_MOMENT.ns()
     }
 
     /// How many came in a phase.
@@ -218,7 +209,8 @@ pub(crate) fn spread(times: impl Iterator<Item = u64> + Clone) -> u64 {
 /// The pause, ns, at which most of them are; `None` where they are of all lengths, or too few to tell.
 pub(crate) fn usual(pauses: &[u64]) -> Option<u64> {
     let usual = median(&mut pauses.to_vec())?;
-    let near = |ns: &&u64| ns.abs_diff(usual) as f64 <= CLUSTER_WIDTH * usual as f64;
+    let near = |ns: &&u64| ns.abs_diff(usual) as f64 <= limits::PAUSES_NEAR.share() * usual as f64;
     let near = pauses.iter().filter(near).count();
-    (near >= MIN_RESET && near as f64 >= CLUSTER * pauses.len() as f64).then_some(usual)
+    (near >= limits::RESET_OFTEN.as_usize() && limits::PAUSES_CLUSTER.reached(near, pauses.len()))
+        .then_some(usual)
 }

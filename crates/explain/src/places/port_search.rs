@@ -17,6 +17,7 @@ use recording::{Addr, RowRef};
 
 use crate::checks::same_count;
 use crate::finding::{Check, Role, Scope, Step};
+use crate::limits;
 use crate::place::{Place, SlowCalls};
 use crate::places::listener::SHOWN_ROWS;
 use crate::say::{Quantity, say};
@@ -28,10 +29,8 @@ pub(crate) const FUNCTIONS: &[&str] = &[CONNECT, "__inet_check_established", BIN
 pub(crate) const CONNECT: &str = "__inet_hash_connect";
 /// bind() looks for one here.
 pub(crate) const BIND: &str = "inet_csk_get_port";
-/// From this occupancy on one parity is full, and each search tries all of it first.
-pub(crate) const HALF: f64 = 0.5;
 /// Destinations looked at: each costs a pass over the profile.
-const MOST_DESTINATIONS: usize = 200;
+const MAX_DESTINATIONS: usize = 200;
 
 /// One source address and one destination, with the connects between them.
 pub(crate) struct Destination<'a> {
@@ -67,7 +66,7 @@ pub(crate) fn destinations(story: &Story) -> Vec<Destination<'_>> {
     });
     let mut all: Vec<_> = all.collect();
     all.sort_by_key(|d| (Reverse(d.connects.len()), d.netns, d.from, d.to));
-    all.truncate(MOST_DESTINATIONS);
+    all.truncate(MAX_DESTINATIONS);
     all
 }
 
@@ -250,7 +249,7 @@ impl<'a> Destination<'a> {
 
     /// What looking for a port cost from the moment on when half of them were in use.
     pub(crate) fn search(&self) -> Search<'a> {
-        let half = HALF * self.ports.capacity as f64;
+        let half = limits::PARITY_FULL.share() * self.ports.capacity as f64;
         let is_slow = |(used, _): &&(u64, &'a Conn)| *used as f64 >= half;
         let (slow, fast): (Vec<_>, Vec<_>) = self.connects.iter().partition(is_slow);
         let conns = |all: Vec<&(u64, &'a Conn)>| all.into_iter().map(|(_, c)| *c).collect();
@@ -347,9 +346,3 @@ impl<'a> Destination<'a> {
         )
     }
 }
-
-/// What one try costs connect(), ns, when the port is taken (measured on Linux 6.18: 65 with
-/// 8,000 ports, 100 with 16,000).
-pub(crate) const TRY_NS: f64 = 65.0;
-/// The same for bind() (measured on Linux 6.18).
-pub(crate) const BIND_TRY_NS: f64 = 275.0;

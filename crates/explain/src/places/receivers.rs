@@ -7,15 +7,15 @@ use analysis::stats::ratio;
 use analysis::{Endpoint, Side, Story};
 
 use crate::finding::{Role, Scope};
+use crate::limits;
 use crate::places::listener::ListenerPlace;
 use crate::places::path::{End, ends};
-use crate::places::window::BULK;
 use crate::scope::owners;
 
 /// Those that received enough to judge by. Clients have a port each: told by where they connect to.
 pub(crate) fn receivers(story: &Story) -> BTreeMap<ServiceKey, Vec<End<'_>>> {
     let mut services: BTreeMap<ServiceKey, Vec<End>> = BTreeMap::new();
-    for end in ends(story).filter(|e| e.transfer.received() >= BULK) {
+    for end in ends(story).filter(|e| e.transfer.received() >= limits::BULK.bytes()) {
         let key = account::service(story, end.conn);
         services.entry(key).or_default().push(end);
     }

@@ -9,6 +9,7 @@ use analysis::{Conn, ConnId, Endpoint, Group, Side, Story, What};
 use recording::{RowRef, SourceName};
 
 use crate::finding::Step;
+use crate::limits;
 use crate::place::Place;
 use crate::places::listener::SHOWN_ROWS;
 use crate::say::{Quantity, say};
@@ -183,7 +184,7 @@ impl<'a> Refusals<'a> {
         }
         let after = duration(self.took_ns().unwrap_or(0));
         let syn_retries = Quantity::count(retries);
-        (retries.saturating_mul(2) < self.refused()).then(|| {
+        (!limits::MOST.reached(retries, self.refused())).then(|| {
             say!(
                 "{refused} to it got a reset in answer, after {after} in the median; {syn_retries} \
                  were retransmitted",

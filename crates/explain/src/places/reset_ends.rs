@@ -6,6 +6,7 @@ use analysis::{Conn, ConnId, Rejected, Sent, Side, Story, Why};
 use recording::{RowRef, SourceName};
 
 use crate::finding::Step;
+use crate::limits;
 use crate::place::Place;
 use crate::places::listener::SHOWN_ROWS;
 use crate::say::{Quantity, say};
@@ -136,7 +137,7 @@ impl<'a> ResetEnds<'a> {
         let refused = self.refused.len() as u64;
         let answered = Quantity::of(refused, "connect").rows(self.received_rows());
         let syn_retries = Quantity::of(retries, "SYN");
-        (retries.saturating_mul(2) < refused).then(|| {
+        (!limits::MOST.reached(retries, refused)).then(|| {
             say!(
                 "{answered} got a reset in answer, with {syn_retries} retransmitted before",
                 answered,

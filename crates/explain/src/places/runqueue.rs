@@ -11,6 +11,7 @@ use recording::RowRef;
 
 use crate::advice::{Advice, Change};
 use crate::finding::{Check, Step};
+use crate::limits;
 use crate::lost::Lost;
 use crate::places::listener::SHOWN_ROWS;
 use crate::places::process::listens;
@@ -19,21 +20,8 @@ use crate::sentence::Sentence;
 use crate::shell::ShellCommand;
 use crate::{sentence, shell};
 
-/// A CPU on which a thread was seen less often is not where it waits.
-const LEAST_PRESENCE: f64 = 0.10;
-/// A rival that had less of the CPU than this is not worth naming.
-const LEAST_RIVAL: f64 = 0.05;
-/// Others must have been seen on its CPU for this share of its wait, when it waited: or nobody
-/// knows who they are.
-const LEAST_SEEN: f64 = 0.5;
-/// From this share on they had it all the while: the profile leaves some out.
-const WHOLE: f64 = 0.8;
-/// What waits for its CPU for less than this share of the time comes first there.
-const COMES_FIRST: f64 = 0.05;
-/// A CPU that is idle for more than this has room for somebody.
-const ROOM: f64 = 0.50;
 /// Processes that one command names.
-const MOST_NAMED: usize = 16;
+const MAX_NAMED: usize = 16;
 
 /// What ran on the CPUs of a thread that waited for one.
 pub(crate) struct Rivals<'a> {
@@ -102,7 +90,7 @@ impl<'a> Rivals<'a> {
             *on_cpu.entry(group.cpu).or_default() += group.count;
         }
         let all: u64 = on_cpu.values().sum();
-        let often = |n: &u64| *n as f64 >= LEAST_PRESENCE * all as f64;
+        let often = |n: &u64| *n as f64 >= limits::PRESENT.share() * all as f64;
         let seen = on_cpu.iter().filter(|(_, n)| often(n)).map(|(cpu, _)| *cpu);
         let cpus: Vec<u32> = match cpu {
             Some(cpu) => vec![cpu],
@@ -141,14 +129,18 @@ impl<'a> Rivals<'a> {
             let share = shares.entry(thread.pid).or_default();
             *share = share.max(thread.waiting());
         }
-        let first = |r: &Rival| shares.get(&r.pid).is_some_and(|s| *s <= COMES_FIRST);
+        let first = |r: &Rival| {
+            shares
+                .get(&r.pid)
+                .is_some_and(|s| *s <= limits::COMES_FIRST.share())
+        };
         self.others.retain(first);
         self
     }
 
     /// Whether they are the ones that the thread waited for.
     pub(crate) fn explain_the_wait(&self) -> bool {
-        self.explained_ns() as f64 >= LEAST_SEEN * self.thread.waited_ns() as f64
+        limits::SEEN_MEANWHILE.reached(self.explained_ns(), self.thread.waited_ns())
     }
 
     /// CPU time there of its own service, s: of its other workers, and of the other threads of its process.
@@ -216,7 +208,7 @@ impl<'a> Rivals<'a> {
     /// Whether most of what ran there belongs to other programs, which may stand back.
     pub(crate) fn may_yield(&self) -> bool {
         let theirs: f64 = self.strangers().map(|r| r.seconds).sum();
-        theirs * 2.0 >= self.seconds()
+        limits::MOST.reached(theirs, self.seconds())
     }
 
     fn strangers(&self) -> impl Iterator<Item = &Rival<'a>> {
@@ -230,7 +222,7 @@ impl<'a> Rivals<'a> {
 
     /// Whether one had enough of the CPU to be named.
     fn matters(&self, rival: &Rival) -> bool {
-        rival.seconds >= LEAST_RIVAL * self.seconds()
+        rival.seconds >= limits::RIVAL.share() * self.seconds()
     }
 
     /// Who had the CPU meanwhile.
@@ -262,7 +254,7 @@ impl<'a> Rivals<'a> {
             expected: rounded(waited),
             measured: rounded(others),
             unit: "s".into(),
-            agrees: others >= WHOLE * waited,
+            agrees: others >= limits::ALL_THE_WHILE.share() * waited,
             tolerance: "not below it by more than 20 %: the profile leaves some out".into(),
         }
     }
@@ -270,7 +262,8 @@ impl<'a> Rivals<'a> {
     /// A CPU with room, and how idle it was, when there is one.
     pub(crate) fn free_cpu(&self) -> Option<(u32, f64)> {
         let cpus = self.story.cpus.all();
-        let free = cpus.filter(|c| c.idle >= ROOM && !self.cpus.contains(&c.number));
+        let free =
+            cpus.filter(|c| c.idle >= limits::ROOM.share() && !self.cpus.contains(&c.number));
         let most = free.max_by(|a, b| a.idle.total_cmp(&b.idle));
         most.map(|c| (c.number, c.idle))
     }
@@ -281,7 +274,7 @@ impl<'a> Rivals<'a> {
             return Vec::new();
         };
         let named = self.strangers().filter(|r| self.matters(r));
-        let pids: Vec<u32> = named.map(|r| r.pid).take(MOST_NAMED).collect();
+        let pids: Vec<u32> = named.map(|r| r.pid).take(MAX_NAMED).collect();
         let crowd = match pids.len() {
             1 => "",
             _ => ", and those like it,",

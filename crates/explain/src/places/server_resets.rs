@@ -13,26 +13,12 @@ use crate::case::Case;
 use crate::cause::Cause;
 use crate::checks::{at_least, same_count};
 use crate::finding::{Check, Impact, Level, Scope, Step};
+use crate::limits;
 use crate::lost::Lost;
 use crate::place::Place;
 use crate::places::listener::{ListenerPlace, SHOWN_ROWS, listener_places};
-use crate::places::peer_resets::MIN_RESET;
 use crate::say::{Quantity, say};
 use crate::scope::process;
-
-/// A smaller share of a listener's connections is the odd client that misbehaves.
-const MIN_SHARE: f64 = 0.02;
-/// So many are enough where they met one caller, who is here, over so long, in so much of what it tried there: it wants
-/// what it does not get. Of others nobody knows: scanners want nothing.
-const MIN_AGAIN: u64 = 3;
-const AGAIN_NS: u64 = 2_000_000_000;
-const AGAIN_SHARE: f64 = 0.05;
-/// Sockets that are closed within this time of each other were closed by a process that ended, ns.
-const AT_ONCE_NS: u64 = 200_000_000;
-/// A connection on which nothing moved for so long is between requests: nobody waits, ns.
-const IDLE_NS: u64 = 100_000_000;
-/// So long before its listener closed, a server was on its way down, ns.
-const GOING_DOWN_NS: u64 = 1_000_000_000;
 
 /// A way to close a socket that has the kernel send a reset.
 pub(crate) struct Closing {
@@ -78,7 +64,7 @@ pub(crate) fn places<'a>(
     listener_places(story).filter_map(move |here| {
         let mut all = by_listener.remove(&here.index)?;
         if let Some(closed) = here.listener.closed_ns {
-            all.retain(|(_, _, s)| s.time_ns.saturating_add(GOING_DOWN_NS) < closed);
+            all.retain(|(_, _, s)| s.time_ns.saturating_add(limits::GOING_DOWN.ns()) < closed);
         }
         let resets = ServerResets { here, closing, all };
         resets.matters().then_some(resets)
@@ -95,7 +81,7 @@ fn is_idle(story: &Story, conn: &Conn) -> bool {
     let said = (conn.bytes_acked, conn.bytes_received);
     story.samples(conn).is_some_and(|s| {
         let ended_ns = conn.ended_ns.unwrap_or(0);
-        let quiet = ended_ns.saturating_sub(s.last.time_ns) >= IDLE_NS;
+        let quiet = ended_ns.saturating_sub(s.last.time_ns) >= limits::CLOSED_IDLE.ns();
         quiet && (s.last.bytes_acked, s.last.bytes_received) == said
     })
 }
@@ -107,8 +93,9 @@ impl<'a> ServerResets<'a> {
             (Some(first), Some(last)) => last - first,
             _ => 0,
         };
-        let many = self.all.len() >= MIN_RESET && self.share() >= MIN_SHARE;
-        many && span >= AT_ONCE_NS || self.met_one_again()
+        let many = self.all.len() >= limits::RESET_OFTEN.as_usize()
+            && self.share() >= limits::SERVER_RESETS_SHARE.share();
+        many && span >= limits::ONE_MOMENT.ns() || self.met_one_again()
     }
 
     /// Whether one caller of this host met several.
@@ -138,9 +125,9 @@ impl<'a> ServerResets<'a> {
         }
         met.iter().any(|(caller, (n, first, last))| {
             let tried = tried.get(caller).copied().unwrap_or(0);
-            *n >= MIN_AGAIN
-                && last.saturating_sub(*first) >= AGAIN_NS
-                && *n as f64 >= AGAIN_SHARE * tried as f64
+            *n >= limits::FAILED_AGAIN.count()
+                && last.saturating_sub(*first) >= limits::FAILED_OVER.ns()
+                && *n as f64 >= limits::FAILED_SHARE.share() * tried as f64
         })
     }
 

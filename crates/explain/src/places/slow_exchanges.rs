@@ -10,25 +10,15 @@ use recording::RowRef;
 use recording::tables::Exchange;
 
 use crate::finding::Step;
+use crate::limits;
 use crate::lost::{Lost, OfExchanges};
 use crate::moment::{Began, Since};
 use crate::place::Place;
-use crate::places::outage::LEAST_NS;
 use crate::say::{Quantity, say};
 
-use rules::PEERS_NS;
 pub(crate) use rules::{Excess, Keeper, Rule};
 pub(crate) use told::{Told, end, fetched_from, sleeps, slept};
 use told::{alone_ns, is_stalled, part, unserved_ns};
-
-/// Whoever asks about an exchange asks about one of this length, ns.
-const ASKED_NS: u64 = 1_000_000_000;
-/// One that waits may have its own reason.
-const WAITING: u64 = 2;
-/// What is asked on a connection so often shows what it is for.
-const SEVERAL: u64 = 3;
-/// Of fewer exchanges percentiles say nothing that the slowest does not.
-const FEW: u64 = 10;
 
 /// A service whose exchanges are slow.
 pub(crate) struct SlowService<'a> {
@@ -109,8 +99,10 @@ impl<'a> SlowService<'a> {
                 x: (*x).clone(),
             })
             .collect();
-        let mostly_own = |t: &&Told| t.own_ns.saturating_mul(2) >= t.took_ns() && t.own_ns > 0;
-        let long = told.iter().filter(|t| t.took_ns() >= ASKED_NS);
+        let mostly_own = |t: &&Told| limits::MOST.reached(t.own_ns, t.took_ns()) && t.own_ns > 0;
+        let long = told
+            .iter()
+            .filter(|t| t.took_ns() >= limits::ASKED_ABOUT.ns());
         let if_asked = long.clone().filter(mostly_own).filter_map(|t| t.end);
         let here = |conn: &Conn| conn.listener.or_else(|| story.conn(conn.peer?)?.listener);
         let client_of = with_ends.iter().find_map(|(_, _, end)| here((*end)?.1));
@@ -156,7 +148,7 @@ impl<'a> SlowService<'a> {
             Rule::Silent => service.slow.retain(|t| t.x.open && !t.is_given_up()),
             Rule::Kept(_) => {}
             Rule::OnlyIfAsked => {
-                let slow = |t: &Told| t.took_ns() >= ASKED_NS && mostly_own(&t);
+                let slow = |t: &Told| t.took_ns() >= limits::ASKED_ABOUT.ns() && mostly_own(&t);
                 service.slow.retain(slow);
             }
         }
@@ -200,8 +192,9 @@ impl<'a> SlowService<'a> {
             return self.exchanges.silent_now;
         }
         let silence = self.exchanges.silence?;
-        let waited = silence.open >= WAITING && self.count * 2 <= silence.open * 3;
-        let is_one = silence.ns() >= LEAST_NS && self.would_have_answered(silence);
+        let waited = silence.open >= limits::SEVERAL_HANG.count()
+            && self.count as f64 <= limits::STILL_OPEN.times() * silence.open as f64;
+        let is_one = silence.ns() >= limits::OUTAGE.ns() && self.would_have_answered(silence);
         (matches!(self.rule, Rule::Excess(_)) && waited && is_one).then_some(silence)
     }
 
@@ -219,25 +212,28 @@ impl<'a> SlowService<'a> {
         let waiting = |(id, (slow, took_ns)): (&ConnId, &(u64, u64))| {
             let transfer = self.story.transfers.of(*id)?;
             let asked = transfer.segments();
-            let fills = asked.saturating_mul(took_ns / slow) >= transfer.span_ns / 2;
-            (asked >= SEVERAL && fills).then_some((*slow, asked))
+            let fills =
+                limits::MOST.reached(asked.saturating_mul(took_ns / slow), transfer.span_ns);
+            (asked >= limits::ASKED_SEVERAL.count() && fills).then_some((*slow, asked))
         };
         let waiting = of_conn.iter().filter_map(waiting);
         let (told, asked) = waiting.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         // Not all that are slow are told: half of what these asked is, and more.
-        told > 0 && told * 10 >= self.slow.len() as u64 * 9 && asked <= self.count.saturating_mul(2)
+        told > 0
+            && limits::WAITS_OF_SLOW.reached(told, self.slow.len())
+            && asked <= self.count.saturating_mul(limits::ASKED_EACH.count())
     }
 
     /// Whether most of what its slow exchanges were thought about is told by threads that did nothing else.
     pub(crate) fn is_known(&self) -> bool {
         let sum = |of: fn(&Told) -> u64| self.slow.iter().map(of).fold(0, u64::saturating_add);
-        sum(Told::known_ns).saturating_mul(2) >= sum(|t| t.own_ns)
+        limits::MOST.reached(sum(Told::known_ns), sum(|t| t.own_ns))
     }
 
     /// Whether most of the time of its slow exchanges passed before accept().
     pub(crate) fn waited_for_accept(&self) -> bool {
         let sum = |of: fn(&Told) -> u64| self.slow.iter().map(of).fold(0, u64::saturating_add);
-        sum(|t| t.x.accept_ns).saturating_mul(2) >= sum(|t| t.own_ns) && !self.slow.is_empty()
+        limits::MOST.reached(sum(|t| t.x.accept_ns), sum(|t| t.own_ns)) && !self.slow.is_empty()
     }
 
     /// Time of the slow ones that are told, ns: their own, and all.
@@ -259,7 +255,7 @@ impl<'a> SlowService<'a> {
     /// So late came the answers of a peer that they may have been sent in time and lost on the way.
     pub(crate) fn may_be_lost(&self) -> bool {
         matches!(self.rule, Rule::Excess(_) | Rule::GivenUp)
-            && self.lost_ns < self.count.saturating_mul(PEERS_NS)
+            && self.lost_ns < self.count.saturating_mul(limits::SLOW_PEER.ns())
     }
 
     /// What it cost: the caller's time, where the caller is here.
@@ -367,7 +363,10 @@ impl<'a> SlowService<'a> {
         let all = self.exchanges;
         let answered = Quantity::of(all.all.exchanges, "request").rows(all.busiest);
         let quantile = |s: f64| Quantity::ns((s * 1e9) as u64);
-        match all.response().filter(|_| all.all.exchanges >= FEW) {
+        match all
+            .response()
+            .filter(|_| all.all.exchanges >= limits::PERCENTILES.count())
+        {
             Some(p) => say!(
                 "Answered {answered}: half within {p50_ms}, 99 in 100 within {p99_ms}.",
                 answered,

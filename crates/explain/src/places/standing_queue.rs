@@ -2,43 +2,26 @@
 
 use analysis::stats::median;
 
-use super::path::{End, Path, lost, median_of, rate, rwnd_share, usual_rtt};
+use crate::limits;
 
-/// A request of three round trips, as a new connection with a little data needs, is then late by 100 ms, which
-/// people notice.
-const MIN_QUEUE_US: u32 = 33_000;
-/// Where nobody waits beside the transfers, it is told from here on: whoever comes would.
-const MIN_QUEUE_ALONE_US: u32 = 100_000;
-/// A bottleneck needs a queue as long as the path at most, which doubles the shortest round trip: so many times it
-/// is half as much again.
-const MIN_TIMES: f64 = 2.5;
-/// BBR keeps up to five round trips of the path in flight where several start together, however deep the buffer is:
-/// a round trip of more is not its own doing.
-const MIN_TIMES_BBR: f64 = 6.0;
-/// More loss than this that did not find the queue full, and it is the loss that limits.
-const MAX_LOSS: f64 = 0.01;
-/// A larger share of the time spent waiting for the window, and the reader limits.
-const MAX_RWND: f64 = 0.3;
-/// What waits in the same queue has at least this share of the transfers' round trip: smoothed, and
-/// sampled once a second. On an empty path it would be two fifths or less.
-const ALIKE: f64 = 0.5;
+use super::path::{End, Path, lost, median_of, rate, rwnd_share, usual_rtt};
 
 /// The round trip from which on something waits in the queue of transfers that have such a one: of a queue that is much
 /// deeper than the path, what is nearer to theirs than to the shortest does, as factors go.
 pub(crate) fn alike_us(rtt_us: u32, shortest_us: u32) -> f64 {
     let (rtt, shortest) = (f64::from(rtt_us), f64::from(shortest_us));
-    (ALIKE * rtt).min((rtt * shortest).sqrt())
+    (limits::QUEUE_ALIKE.share() * rtt).min((rtt * shortest).sqrt())
 }
 
 /// The round trip from which on a queue counts as deep, on a path whose shortest is this, where these send.
 pub(crate) fn least_us(shortest: u32, ends: &[End]) -> u32 {
     let times = if all_bbr(ends) {
-        MIN_TIMES_BBR
+        limits::QUEUE_TIMES_BBR.times()
     } else {
-        MIN_TIMES
+        limits::QUEUE_TIMES.times()
     };
     let times = (f64::from(shortest) * times) as u32;
-    times.max(shortest.saturating_add(MIN_QUEUE_US))
+    times.max(shortest.saturating_add(limits::QUEUE_DELAY.us()))
 }
 
 /// Whether all of those that fill a link do it by BBR.
@@ -69,7 +52,7 @@ impl<'a> Queue<'a> {
         let (all_bulk, beside): (Vec<End>, Vec<End>) = path.ends.iter().copied().partition(is_bulk);
         let bulk: Vec<End> = all_bulk.iter().copied().filter(is_late).collect();
         // Every transfer that fills the queue waits in it.
-        if bulk.is_empty() || bulk.len() * 2 < all_bulk.len() {
+        if bulk.is_empty() || !limits::MOST.reached(bulk.len(), all_bulk.len()) {
             return None;
         }
         let rtt_us = median_rtt(&bulk)?;
@@ -84,9 +67,9 @@ impl<'a> Queue<'a> {
             beside,
             min_rtt_us,
         };
-        let deep = !queue.late.is_empty() || queue.wait_us() >= MIN_QUEUE_ALONE_US;
-        let little = queue.loss() <= MAX_LOSS || queue.is_full(least);
-        (deep && little && rwnd_share(&queue.bulk) <= MAX_RWND).then_some(queue)
+        let deep = !queue.late.is_empty() || queue.wait_us() >= limits::QUEUE_DELAY_ALONE.us();
+        let little = queue.loss() <= limits::QUEUE_LOSS.share() || queue.is_full(least);
+        (deep && little && rwnd_share(&queue.bulk) <= limits::QUEUE_RWND.share()).then_some(queue)
     }
 
     /// What was lost found it as long as that: it is its end that drops.

@@ -7,12 +7,11 @@ use analysis::{Conn, Side, Story};
 
 use crate::checks::same_count;
 use crate::finding::Check;
+use crate::limits;
 use crate::modes::{step, syn_schedule_of};
 
-/// Fewer late connects are chance.
-const LEAST: u64 = 3;
 /// Times of the schedule that are told.
-const TOLD: usize = 4;
+const SHOWN_TIMES: usize = 4;
 
 /// A connect that retransmitted its SYN n times is through a round trip after the time that the settings of
 /// its namespace give for the n-th: else something else let it in, or kept it out. `quick`: how soon the first
@@ -39,9 +38,9 @@ pub(crate) fn check<'c>(
         most = most.max(nth);
     }
     let schedule = schedules.values().next()?;
-    let times = schedule.iter().take(most.min(TOLD));
+    let times = schedule.iter().take(most.min(SHOWN_TIMES));
     let times: Vec<String> = times.map(|ns| duration(*ns)).collect();
-    (late >= LEAST).then(|| {
+    (late >= limits::LATE_CONNECTS.count()).then(|| {
         same_count(
             &format!(
                 "connects that were through when the SYN timer of their namespace had fired as often as \

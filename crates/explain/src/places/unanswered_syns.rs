@@ -9,15 +9,12 @@ use analysis::{Conn, ConnId, Endpoint, Group, Listener, Outcome, Side, Story, Wh
 use recording::{RowRef, SourceName, counter};
 
 use crate::finding::{Check, Impact, Role, Scope, Step};
+use crate::limits;
 use crate::place::Place;
 use crate::places::listener::{ListenerPlace, SHOWN_ROWS};
 use crate::places::lost_syn::{ConnectTimes, fails_at_once, gave_up};
 use crate::say::{Quantity, say};
 
-/// Fewer are a burst at a start.
-pub(crate) const MIN_LOST: u64 = 10;
-/// Hosts send about one ICMP message a second to an address: of so many SYNs that are rejected one is told.
-const ICMP_RATION: u64 = 20;
 /// Places looked at one by one.
 const MAX_PLACES: usize = 65_536;
 
@@ -221,7 +218,7 @@ impl<'a> UnansweredSyns<'a> {
     /// Whether errors answer the SYNs, though perhaps not all: somebody rejects them.
     pub(crate) fn is_rejected(&self) -> bool {
         let told = self.unreachable().len() as u64;
-        told > 0 && told.saturating_mul(ICMP_RATION) >= self.times.silent()
+        told > 0 && told.saturating_mul(limits::ICMP_RATION.count()) >= self.times.silent()
     }
 
     /// The place, for rivals.
@@ -361,7 +358,7 @@ impl<'a> UnansweredSyns<'a> {
     pub(crate) fn dropped_on_the_way(&self) -> Option<Step> {
         let here = self.drops_here();
         let dropped_here = Quantity::of(here, "SYN").rows(self.drop_rows());
-        (here > 0 && here.saturating_mul(2) >= self.times.unanswered_syns()).then(|| {
+        (here > 0 && limits::MOST.reached(here, self.times.unanswered_syns())).then(|| {
             say!(
                 "{dropped_here} for it were dropped on this host",
                 dropped_here
@@ -437,7 +434,9 @@ impl<'a> UnansweredSyns<'a> {
             expected: dropped as f64,
             measured: sent as f64,
             unit: "SYNs".into(),
-            agrees: diff <= (dropped as f64 * 0.1).max(2.0),
+            agrees: diff
+                <= (dropped as f64 * limits::SAME_COUNT.share())
+                    .max(limits::SAME_COUNT_SLACK.number()),
             tolerance: "± 10 %, at least 2".into(),
         })
     }

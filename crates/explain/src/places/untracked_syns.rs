@@ -6,14 +6,9 @@ use recording::{RowRef, SourceName};
 use crate::case::Case;
 use crate::cause::Cause;
 use crate::finding::{Scope, Step};
-use crate::places::unanswered_syns::{MIN_LOST, UnansweredSyns};
+use crate::limits;
+use crate::places::unanswered_syns::UnansweredSyns;
 use crate::say::{Quantity, say};
-
-/// An entry outlives its connection for so long (nf_conntrack_tcp_timeout_time_wait, 120 s), ns; newer kernels
-/// give its port away before.
-const LINGERS_NS: [u64; 2] = [0, 120_000_000_000];
-/// As many connections as there ever were, but for those that end and begin meanwhile.
-const FULL: f64 = 0.9;
 
 /// A place whose SYNs found no entry in a namespace.
 pub(crate) struct UntrackedSyns<'p, 'a> {
@@ -36,7 +31,7 @@ impl<'p, 'a> UntrackedSyns<'p, 'a> {
         let (lost, _) = place.untracked(netns);
         let failed = place.story.structures.conntrack(netns, "insert_failed")?;
         // Other packets fail to get one, too; but hardly fewer than these.
-        let told = lost >= MIN_LOST && failed.0.saturating_mul(2) >= lost;
+        let told = lost >= limits::UNANSWERED.count() && limits::MOST.reached(failed.0, lost);
         told.then(|| UntrackedSyns {
             place,
             netns,
@@ -51,7 +46,7 @@ impl<'p, 'a> UntrackedSyns<'p, 'a> {
     /// well: there were no more to be had. Two that race for one find another a second later.
     pub(crate) fn is_exhausted(&self) -> bool {
         let (once, twice) = self.lost_again;
-        self.held.is_some_and(is_full) && twice.saturating_mul(2) > once
+        self.held.is_some_and(is_full) && limits::MOST.exceeded(twice, once)
     }
 
     pub(crate) fn scope(&self) -> Scope {
@@ -91,12 +86,12 @@ impl<'p, 'a> UntrackedSyns<'p, 'a> {
 
 /// Whether the fewest are about as many as the most.
 fn is_full((least, most): (u64, u64)) -> bool {
-    most > 0 && least as f64 >= FULL * most as f64
+    most > 0 && limits::SNAT_FULL.reached(least, most)
 }
 
 /// The connections with an entry, as they fill what there is, if they do.
 fn fullest(place: &UnansweredSyns) -> Option<(u64, u64)> {
-    let [open, lingering] = LINGERS_NS.map(|ns| held(place, ns));
+    let [open, lingering] = [0, limits::TRACKED_LINGERS.ns()].map(|ns| held(place, ns));
     if lingering.is_some_and(is_full) {
         lingering
     } else {

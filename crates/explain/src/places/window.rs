@@ -9,18 +9,9 @@ use analysis::words::rounded;
 use recording::{Addr, RowRef};
 
 use crate::finding::Step;
+use crate::limits;
 use crate::places::path::{End, empty_us, ends, rwnd_share, usual_rtt};
 use crate::say::{Quantity, say};
-
-/// A connection that moved less is no transfer, bytes.
-pub(crate) const BULK: u64 = 256 * 1024;
-/// Share of its busy time from which on it is this that holds a transfer back.
-pub(crate) const MIN_HELD: f64 = 0.5;
-/// Far more would have passed than did: so many times.
-pub(crate) const SPARE: f64 = 2.0;
-/// Receivers size their window, and senders their buffer, by what passed within a round trip: they double it in
-/// each. After so many of them it would have grown.
-pub(crate) const ROUND_TRIPS: u64 = 16;
 
 /// What so many bytes per round trip allow.
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +56,7 @@ impl Allowance {
 
     /// Far more would have passed than did: it is not its size.
     pub(crate) fn has_room(&self) -> bool {
-        self.rate * SPARE <= self.per_s()
+        self.rate * limits::SPARE.times() <= self.per_s()
     }
 
     /// It was filled once per round trip, for longer than it takes to grow, and no queue stood: the path had room.
@@ -76,9 +67,11 @@ impl Allowance {
     /// It was filled once per round trip, for longer than it takes to grow. Where it limits, less stands in queues than
     /// it holds itself: the round trip is below twice the shortest.
     pub(crate) fn is_filled(&self) -> bool {
-        let below = self.usual_rtt_us < self.min_rtt_us.saturating_mul(2);
+        let below = f64::from(self.usual_rtt_us)
+            < limits::USUAL_BELOW_TWICE.times() * f64::from(self.min_rtt_us);
         let per_s = f64::from(self.bytes) / f64::from(self.usual_rtt_us) * 1e6;
-        self.is_too_small() || below && self.is_lasting() && self.rate * SPARE > per_s
+        self.is_too_small()
+            || below && self.is_lasting() && self.rate * limits::SPARE.times() > per_s
     }
 
     /// Round trips were as on an empty path.
@@ -87,7 +80,7 @@ impl Allowance {
     }
 
     fn is_lasting(&self) -> bool {
-        self.acked >= ROUND_TRIPS.saturating_mul(self.bytes.into())
+        self.acked >= limits::GROWN_BY.count().saturating_mul(self.bytes.into())
     }
 
     /// A window and what passed, and what that says.
@@ -124,7 +117,8 @@ pub(crate) struct HeldBack<'a> {
 /// Whether it moved enough to judge by, to another host or namespace, by windows that are not those of old stacks.
 fn moves(end: &End) -> bool {
     let scaled = end.conn.agreed.is_some_and(|a| a.window_scaling);
-    let bulk = end.transfer.acked() >= BULK && end.transfer.samples >= 2;
+    let bulk = end.transfer.acked() >= limits::BULK.bytes()
+        && end.transfer.samples >= limits::SEEN_TWICE.as_u32();
     scaled && bulk && !end.conn.remote.is_loopback()
 }
 
@@ -141,7 +135,7 @@ pub(crate) fn held_back(story: &Story) -> Vec<HeldBack<'_>> {
         all: ends.len() as u64,
         held: ends
             .into_iter()
-            .filter(|e| rwnd_share(&[*e]) >= MIN_HELD)
+            .filter(|e| rwnd_share(&[*e]) >= limits::HELD.share())
             .collect(),
     });
     places.filter(|p| !p.held.is_empty()).collect()

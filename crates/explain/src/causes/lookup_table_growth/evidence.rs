@@ -168,7 +168,7 @@ impl<'a> Walk<'a> {
             own => listeners.of_netns(own).map(|(_, l)| l).max_by_key(longest),
         }?;
         let share = most.accepted.len() as f64 / self.size.fullest.entries.max(1) as f64;
-        (self.kind.structure == "ehash" && share >= 0.5).then_some(most)
+        (self.kind.structure == "ehash" && share >= limits::MOST.share()).then_some(most)
     }
 
     fn filler_step(&self) -> Option<Step> {

@@ -8,7 +8,6 @@ use crate::finding::RuledOut;
 use crate::limits;
 use crate::places::path::{End, sample_rows};
 use crate::places::receivers::{self, other, per_s, receivers};
-use crate::places::window::{ROUND_TRIPS, SPARE};
 use crate::vocabulary::*;
 
 /// Where something is received over windows that are filled.
@@ -35,9 +34,12 @@ fn is_held(story: &Story, end: &End) -> bool {
     let away = other(story, end).is_none();
     let scaled = end.conn.agreed.is_some_and(|a| a.window_scaling);
     let widest = f64::from(taken.widest_wnd);
-    let lasting = t.received() >= ROUND_TRIPS.saturating_mul(taken.widest_wnd.into());
+    let lasting = t.received()
+        >= limits::GROWN_BY
+            .count()
+            .saturating_mul(taken.widest_wnd.into());
     let filled = widest > 0.0 && f64::from(taken.space) >= limits::WINDOW_FILLED.share() * widest;
-    let all_along = per_s(end) * f64::from(taken.rtt_us) / 1e6 * SPARE >= widest;
+    let all_along = per_s(end) * f64::from(taken.rtt_us) / 1e6 * limits::SPARE.times() >= widest;
     // Of requests that come one by one it measures how long they take to come, not how long a round trip takes.
     let is_round_trip =
         f64::from(taken.rtt_us) < limits::USUAL_BELOW_TWICE.times() * f64::from(t.min_rtt_us);

@@ -18,7 +18,7 @@ pub(super) fn find(story: &Story) -> Vec<Finding> {
     let callers = story.unrouted.callers().filter(|(_, way)| insists(way));
     let mut callers: Vec<_> = callers.collect();
     callers.sort_by_key(|(_, way)| std::cmp::Reverse(way.count));
-    callers.truncate(MOST_PER_CAUSE);
+    callers.truncate(MAX_PER_CAUSE);
     callers.retain(|(who, way)| !goes_on(story, *who, way));
     let told: Vec<_> = callers
         .into_iter()

@@ -10,7 +10,6 @@ use analysis::words::{duration, percent};
 
 use super::CAUSE;
 use crate::limits;
-use crate::matters::STALL_NS;
 use crate::places::path::{End, senders};
 use crate::vocabulary::*;
 
@@ -42,7 +41,7 @@ pub(super) fn findings(story: &Story, known: &[(u32, Endpoint)]) -> Vec<Finding>
             continue;
         }
         let place = places.entry(key).or_default();
-        match waited_ns(story, conn).filter(|ns| *ns >= STALL_NS) {
+        match waited_ns(story, conn).filter(|ns| *ns >= limits::STALL.ns()) {
             Some(ns) => place
                 .unanswered
                 .extend(End::of(story, id).map(|end| (end, ns))),
@@ -75,7 +74,7 @@ fn judge(story: &Story, netns: u32, at: Endpoint, asked: &Connections) -> Option
         ..senders(story, netns, &ends, None)
     };
     let who = application(&scope).to_string();
-    let (of_conns, long) = (Quantity::of(of, "connection"), duration(STALL_NS));
+    let (of_conns, long) = (Quantity::of(of, "connection"), duration(limits::STALL.ns()));
     let title = format!("{at} has answered nothing on {n} of {of_conns} for {long} and longer");
     let rows = ends
         .iter()
@@ -104,7 +103,7 @@ fn judge(story: &Story, netns: u32, at: Endpoint, asked: &Connections) -> Option
                  back within {least_ms}.",
                 unanswered = Quantity::count(n).rows(rows.take(SHOWN_ROWS)),
                 connections = of_conns,
-                least_ms = Quantity::ns(STALL_NS)
+                least_ms = Quantity::ns(limits::STALL.ns())
             )])
             .advise([Advice::to(format!(
                 "Find which of the workers or backends of {at} accepts but does not answer: about {share} of what \

@@ -1,6 +1,7 @@
 //! A reader on another host: all that this host sees of it is the window that its senders wait for.
 
-use super::{CAUSE, MIN_RWND};
+use super::CAUSE;
+use crate::limits;
 use crate::places::path::{End, rate, rwnd_share, sample_rows, senders};
 use crate::places::window::{Allowance, HeldBack, held_back};
 use crate::vocabulary::*;
@@ -63,7 +64,7 @@ pub(super) fn judge(story: &Story, remote: &HeldBack) -> Finding {
         )])
         .steps(window.map(|w| w.told("it was closed in between, as the application reads slowly")))
         .advise([advice(to.to_string(), &scope)])
-        .verify(sentence!("`ss -ti dst {to}` shows rwnd_limited below {share} of busy.", to, share = Quantity::share(MIN_RWND)))
+        .verify(sentence!("`ss -ti dst {to}` shows rwnd_limited below {share} of busy.", to, share = Quantity::share(limits::HELD.share())))
 }
 
 fn advice(to: String, scope: &Scope) -> Advice {

@@ -5,30 +5,30 @@ use analysis::words::{count, duration, figure, percent, plural};
 use recording::sysctl;
 use recording::sysctl::{IP_LOCAL_PORT_RANGE, IP_LOCAL_RESERVED_PORTS};
 
-use super::{BIND_TRY_NS, Destination, HALF, TRY_NS};
+use super::Destination;
 use crate::actions::{command_in, set_sysctl};
 use crate::advice::{Advice, Change};
 use crate::finding::Scope;
 use crate::kernel::linux;
+use crate::limits;
 use crate::scope::namespace;
 use crate::shell;
 
-/// With so many ports in use, no way of searching helps.
-const NEARLY_FULL: f64 = 0.95;
 /// The range that tcpwhy advises: above the ports of most services, and beginning with an even one.
-const WIDE: (u64, u64) = (10_240, 65_535);
+const ADVISED_RANGE: (u64, u64) = (10_240, 65_535);
 
 impl Destination<'_> {
     /// What helps, the best first. `bound` when bind() chooses the port.
     pub(crate) fn advice(&self, scope: &Scope, bound: bool) -> Vec<Advice> {
         let mut advice = Vec::new();
-        let wide = WIDE.1 - WIDE.0 + 1;
+        let wide = ADVISED_RANGE.1 - ADVISED_RANGE.0 + 1;
         // Ports that closed connections left: nothing lacks them where none is closed.
-        let churns = self.time_wait() * 2 > self.peak();
+        let churns = limits::MOST.exceeded(self.time_wait(), self.peak());
         if churns {
             advice.push(self.keep_alive());
         }
-        let enough = (self.wanted() as f64) < HALF * wide as f64 && wide > self.ports.capacity;
+        let enough =
+            !limits::PARITY_FULL.reached(self.wanted(), wide) && wide > self.ports.capacity;
         if enough {
             advice.push(self.wider_range(&scope.netns, wide));
         }
@@ -39,7 +39,7 @@ impl Destination<'_> {
             advice.extend(self.reuse_time_wait(&scope.netns));
         }
         advice.push(self.more_addresses(!enough));
-        if self.occupancy() < NEARLY_FULL {
+        if self.occupancy() < limits::PORTS_NEARLY_FULL.share() {
             advice.push(self.own_range());
         }
         if !churns {
@@ -55,7 +55,7 @@ impl Destination<'_> {
     }
 
     fn wider_range(&self, netns: &Netns, wide: u64) -> Advice {
-        let value = format!("{} {}", WIDE.0, WIDE.1);
+        let value = format!("{} {}", ADVISED_RANGE.0, ADVISED_RANGE.1);
         let name = IP_LOCAL_PORT_RANGE;
         let set = shell!("sysctl -w {name}={value}", name, value = &value);
         Advice::to(format!("Widen {IP_LOCAL_PORT_RANGE} to {value}."))
@@ -119,7 +119,7 @@ impl Destination<'_> {
     }
 
     fn more_addresses(&self, with_change: bool) -> Advice {
-        let room = (0.9 * HALF * self.ports.capacity as f64).max(1.0);
+        let room = (0.9 * limits::PARITY_FULL.share() * self.ports.capacity as f64).max(1.0);
         let value = (self.wanted() as f64 / room).ceil().clamp(2.0, 1_000.0) as u32;
         let after = self.wanted() as f64 / f64::from(value) / self.ports.capacity as f64;
         let spread = Advice::to(format!(
@@ -145,7 +145,7 @@ impl Destination<'_> {
     }
 
     fn own_range(&self) -> Advice {
-        let free = 1.0 - self.occupancy().min(NEARLY_FULL);
+        let free = 1.0 - self.occupancy().min(limits::PORTS_NEARLY_FULL.share());
         // Older kernels have no such option, or search with it as without.
         let kernel = linux(6, 8).told(self.story);
         Advice::to(format!(
@@ -187,8 +187,8 @@ impl Destination<'_> {
         .effect(format!(
             "connect() chooses the port: a try costs about {} ns, not {}, and a port serves many \
              destinations.",
-            figure(TRY_NS),
-            figure(BIND_TRY_NS)
+            figure(limits::PORT_TRY.number()),
+            figure(limits::PORT_BIND_TRY.number())
         ));
         match scope.pid {
             Some(pid) => advice.change(Change::ConnectChoosesPort { pid }),

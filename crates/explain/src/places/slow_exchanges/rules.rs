@@ -4,39 +4,10 @@ use std::collections::BTreeMap;
 
 use analysis::account::{Role, Silence, exchanged_ns};
 
-use super::told::is_stalled;
-use super::{FEW, SlowService, Told, fetched_from, sleeps};
-use crate::matters::{MUCH_OF_TIME, STALL_NS};
+use crate::limits;
 
-/// A slow exchange takes so many times as long as half of them do: of times that are spread as those of a
-/// queue (exponentially), one in a thousand does.
-const TIMES_USUAL: u64 = 10;
-/// And the 99th percentile is one: that is ten times as many as chance gives.
-const SLOW_SHARE: f64 = 0.01;
-/// And so much longer than those: a person notices, ns.
-const NOTICED_NS: u64 = 200_000_000;
-/// Or so much longer, where they take most of the time of all, ns: others have the CPU for that long at times, on a
-/// busy host.
-const SOON_NS: u64 = 30_000_000;
-const MOST_OF_TIME: f64 = 0.75;
-/// Of a peer, so much longer where something was lost on the way there: an answer that was lost on the way back comes
-/// after 200 ms, 600 ms, 1.4 s, and the other host alone knows that it sent it before, ns.
-pub(super) const PEERS_NS: u64 = 1_000_000_000;
-/// Threads that were kept from working cost each exchange so much on average: waits below are not recorded
-/// one by one, and a scheduler's turn takes as long, ns.
-const KEPT_NS: u64 = 10_000_000;
-/// Where so many answers would have come, none by chance is out of the question.
-const EXPECTED: f64 = 20.0;
-/// Fewer callers that give up may have their own reasons: one that is interrupted, a program that ends.
-const OFTEN: u64 = 5;
-/// Where nothing at all is answered nobody knows what is usual: callers that gave up after so long, ns, …
-const PATIENT_NS: u64 = 1_000_000_000;
-/// … and after waits that differ by no more than this share, waited for an answer: it is their timeout.
-const ALIKE: f64 = 0.2;
-/// Requests are looked at once a second, and a last time at the end, ns.
-const LAST_LOOK_NS: u64 = 2_000_000_000;
-/// Exchanges are typical when the slowest ones take no more than so many times as long as half of all.
-const TYPICAL: u64 = 3;
+use super::told::is_stalled;
+use super::{SlowService, Told, fetched_from, sleeps};
 
 /// By which rule a service is slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,13 +53,13 @@ impl SlowService<'_> {
     pub(super) fn least_ns(&self, by: Excess) -> u64 {
         let usual = self.usual_ns.unwrap_or(0);
         let longer = match self.exchanges.role() {
-            _ if by == Excess::Most => SOON_NS,
-            Role::Server => NOTICED_NS,
-            _ if self.exchanges.all.retransmits == 0 => NOTICED_NS,
-            Role::Client | Role::Unknown => PEERS_NS,
+            _ if by == Excess::Most => limits::SLOW_MOST.ns(),
+            Role::Server => limits::NOTICED.ns(),
+            _ if self.exchanges.all.retransmits == 0 => limits::NOTICED.ns(),
+            Role::Client | Role::Unknown => limits::SLOW_PEER.ns(),
         };
         usual
-            .saturating_mul(TIMES_USUAL)
+            .saturating_mul(limits::SLOW_TIMES_USUAL.count())
             .max(usual.saturating_add(longer))
     }
 
@@ -114,17 +85,17 @@ impl SlowService<'_> {
             )
         });
         let share = sums.0 as f64 / sums.1.max(1) as f64;
-        let many = count > 0 && count as f64 >= SLOW_SHARE * of as f64;
+        let many = count > 0 && limits::SLOW_SHARE.reached(count, of);
         let takes = |share: f64| {
             let whole_ns = exchanged_ns(&self.exchanges.all) as f64;
-            count >= FEW && all_ns as f64 >= share * whole_ns
+            count >= limits::PERCENTILES.count() && all_ns as f64 >= share * whole_ns
         };
         let enough = match by {
             Excess::Many => many,
-            Excess::Dear => takes(MUCH_OF_TIME),
-            Excess::Most => many && takes(MOST_OF_TIME),
+            Excess::Dear => takes(limits::MUCH_OF_TIME.share()),
+            Excess::Most => many && takes(limits::MOST_OF_TIME.share()),
         };
-        if !enough || share < 0.5 {
+        if !enough || share < limits::MOST.share() {
             return false;
         }
         let longer = all_ns.saturating_sub(count.saturating_mul(usual_ns));
@@ -139,8 +110,8 @@ impl SlowService<'_> {
         let (count, waited_ns) = (all.given_up.unwrap_or(0), all.given_up_ns.unwrap_or(0));
         let of = all.exchanges.saturating_add(count);
         // A program that ends closes all at one moment, whatever it waited for.
-        let often = count >= OFTEN && self.exchanges.given_up_in > 1;
-        if !often || (count as f64) < SLOW_SHARE * of as f64 {
+        let often = count >= limits::GAVE_UP.count() && self.exchanges.given_up_in > 1;
+        if !often || !limits::SLOW_SHARE.reached(count, of) {
             return false;
         }
         let told = told.iter().filter(|t| t.is_given_up());
@@ -148,16 +119,17 @@ impl SlowService<'_> {
         let share = sum(|t| t.own_ns) as f64 / sum(Told::took_ns).max(1) as f64;
         let waits = told.clone().map(Told::took_ns);
         let (shortest, longest) = (waits.clone().min(), waits.max().unwrap_or(0));
-        let alike = shortest.is_some_and(|ns| ns as f64 >= (1.0 - ALIKE) * longest as f64);
+        let alike = shortest
+            .is_some_and(|ns| ns as f64 >= (1.0 - limits::GAVE_UP_ALIKE.share()) * longest as f64);
         let long = match (self.usual_ns, self.exchanges.role()) {
-            (Some(_), _) if all.exchanges >= FEW => {
+            (Some(_), _) if all.exchanges >= limits::PERCENTILES.count() => {
                 waited_ns / count >= self.least_ns(Excess::Many)
             }
             // What nobody answers may be a protocol without answers: the end that asks knows how long it waits for one.
-            (_, Role::Client) => alike && longest >= PATIENT_NS,
+            (_, Role::Client) => alike && longest >= limits::PATIENT_CALLER.ns(),
             _ => false,
         };
-        if !long || share < 0.5 {
+        if !long || share < limits::MOST.share() {
             return false;
         }
         self.rule = Rule::GivenUp;
@@ -177,9 +149,10 @@ impl SlowService<'_> {
         let sum = |of: fn(&Told) -> u64| waiting.clone().map(of).fold(0, u64::saturating_add);
         let share = sum(|t| t.own_ns) as f64 / sum(Told::took_ns).max(1) as f64;
         // A second in which nobody waits any more, and nobody is answered, has no row.
-        let goes_on = silence.to_ns.saturating_add(LAST_LOOK_NS) >= self.story.end_ns;
-        let long = silence.ns() >= STALL_NS && goes_on && self.would_have_answered(silence);
-        if !long || silence.asked < OFTEN || share < 0.5 {
+        let goes_on = silence.to_ns.saturating_add(limits::LAST_LOOK.ns()) >= self.story.end_ns;
+        let long =
+            silence.ns() >= limits::STALL.ns() && goes_on && self.would_have_answered(silence);
+        if !long || silence.asked < limits::GAVE_UP.count() || share < limits::MOST.share() {
             return false;
         }
         self.rule = Rule::Silent;
@@ -192,7 +165,7 @@ impl SlowService<'_> {
         let elsewhere = (self.story.seconds() * 1e9) as u64;
         let elsewhere = elsewhere.saturating_sub(silence.ns());
         let rate = self.exchanges.all.exchanges as f64 / elsewhere.max(1) as f64;
-        rate * silence.ns() as f64 >= EXPECTED
+        rate * silence.ns() as f64 >= limits::ANSWERS_EXPECTED.number()
     }
 
     pub(super) fn stalled(&mut self, told: &[Told]) -> bool {
@@ -209,8 +182,8 @@ impl SlowService<'_> {
             return false;
         };
         let each_ns = kept_ns / all.exchanges.max(1);
-        let most = kept_ns.saturating_mul(2) >= all.think_ns && all.think_ns > 0;
-        if !most || each_ns < KEPT_NS {
+        let most = limits::MOST.reached(kept_ns, all.think_ns) && all.think_ns > 0;
+        if !most || each_ns < limits::KEPT_FROM_WORK.ns() {
             return false;
         }
         self.rule = Rule::Kept(keeper);
@@ -242,7 +215,11 @@ impl SlowService<'_> {
         // The slowest stand for all where all are like them.
         each.sort_unstable();
         let median = each.get(each.len() / 2).copied().unwrap_or(0);
-        let typical = median <= self.usual_ns.unwrap_or(0).saturating_mul(TYPICAL);
+        let typical = median
+            <= self
+                .usual_ns
+                .unwrap_or(0)
+                .saturating_mul(limits::TYPICAL.count());
         let stand_for = if typical && thought > 0 {
             (all.think_ns as f64 / thought as f64).max(1.0)
         } else {

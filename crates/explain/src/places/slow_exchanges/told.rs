@@ -5,7 +5,7 @@ use analysis::{Conn, ConnId, Endpoint, Side, Story, Waited};
 use recording::tables::Exchange;
 use recording::{Addr, RowRef};
 
-use crate::matters::STALL_NS;
+use crate::limits;
 
 /// An exchange that is told by itself.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub(super) fn alone_ns(story: &Story, x: &Exchange) -> u64 {
     }
     let slept = sleeps(story, x).map(|(_, ns)| ns);
     let slept = slept.fold(0, u64::saturating_add).min(x.think_ns);
-    if slept.saturating_mul(2) >= x.think_ns {
+    if limits::MOST.reached(slept, x.think_ns) {
         slept
     } else {
         0
@@ -128,7 +128,7 @@ pub(super) fn part(x: &Exchange) -> State {
 /// Whether nobody accepted or read a request for seconds on end: of an upload of an hour moments add up to that.
 pub(super) fn is_stalled(told: &Told) -> bool {
     let unserved = unserved_ns(&told.x);
-    unserved >= STALL_NS && unserved.saturating_mul(2) >= told.took_ns()
+    unserved >= limits::STALL.ns() && limits::MOST.reached(unserved, told.took_ns())
 }
 
 /// How long a request waited to be accepted and read, ns.
