@@ -58,6 +58,11 @@ fn causes() {
 }
 
 #[test]
+fn limits() {
+    check("limits.md", &explain::limits::page());
+}
+
+#[test]
 fn corpus() {
     check("corpus.md", &crate::corpus::page());
 }

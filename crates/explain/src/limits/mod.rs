@@ -5,6 +5,7 @@
 mod connects;
 mod findings;
 mod host;
+mod page;
 mod paths;
 mod services;
 mod transfers;
@@ -17,6 +18,7 @@ use std::ptr;
 pub use connects::*;
 pub use findings::*;
 pub use host::*;
+pub use page::page;
 pub use paths::*;
 pub use services::*;
 pub use transfers::*;
