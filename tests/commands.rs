@@ -9,5 +9,6 @@ mod explained;
 mod imports;
 mod kernels;
 mod layout;
+mod limits;
 mod packed;
 mod report;
