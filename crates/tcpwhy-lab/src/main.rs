@@ -6,6 +6,7 @@ mod chart;
 mod corpus;
 mod exam;
 mod lab;
+mod limits;
 mod model;
 
 use std::env;
@@ -32,6 +33,8 @@ enum Verb {
     /// Compute an old kernel's TCP, as a recording, and check it against the case it is known from
     #[command(subcommand)]
     Model(model::ModelVerb),
+    /// Print the numbers that decide, or what of the corpus would change with each
+    Limits(limits::LimitsArgs),
     /// Walk through a well-known investigation: what its author did, and the command that does it today
     Case(case::CaseArgs),
     /// Print completions for a shell
@@ -61,6 +64,7 @@ fn run(verb: Verb, out: &mut dyn Write) -> Result<ExitCode> {
     match verb {
         Verb::Lab(verb) => return lab::run(verb, out),
         Verb::Model(verb) => return model::run(verb, out),
+        Verb::Limits(args) => return limits::run(&args, out),
         Verb::Case(args) => return case::run(&args, out),
         Verb::Completions(args) => args.run::<Cli>(out)?,
         Verb::Man(args) => args.run(Cli::command())?,
