@@ -9,8 +9,8 @@ use crate::bounded::{Interest, fold_list};
 use crate::timers::sent_by;
 use crate::words::duration;
 
-/// Waits kept; of more, the shortest are counted. About 100 MB.
-const MAX_WAITS: usize = 1 << 19;
+/// Waits kept; of more, the shortest are counted. About 50 MB, or 75 where each has a name of its own.
+const MAX_WAITS: usize = 1 << 18;
 /// A chain of wakers longer than this is cut: two tasks may wake each other for ever.
 const MAX_HOPS: usize = 8;
 

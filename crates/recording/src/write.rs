@@ -168,6 +168,7 @@ impl Writer {
             place,
             builder: T::Builder::default(),
             rows: 0,
+            most_rows: GROUP_ROWS,
             last_ns: 0,
             sorted: true,
             next_segment: 1,
@@ -194,6 +195,8 @@ pub struct TableWriter<T: Table> {
     place: Place,
     builder: T::Builder,
     rows: usize,
+    /// Rows held in memory before they are compressed.
+    most_rows: usize,
     last_ns: u64,
     sorted: bool,
     next_segment: u32,
@@ -208,6 +211,15 @@ pub struct TableWriter<T: Table> {
 }
 
 impl<T: Table> TableWriter<T> {
+    /// Holds no more than so many rows in memory before it compresses them.
+    #[must_use]
+    pub fn holding(self, rows: usize) -> TableWriter<T> {
+        TableWriter {
+            most_rows: rows.min(GROUP_ROWS),
+            ..self
+        }
+    }
+
     /// Adds a row. Rows come roughly in order of time; small disorder is sorted away.
     ///
     /// # Errors
@@ -219,7 +231,7 @@ impl<T: Table> TableWriter<T> {
         self.last_ns = time;
         row.append(&mut self.builder);
         self.rows += 1;
-        if self.rows >= GROUP_ROWS {
+        if self.rows >= self.most_rows {
             self.write_rows()?;
         }
         Ok(())

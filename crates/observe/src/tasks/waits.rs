@@ -22,6 +22,8 @@ pub struct Waits {
     states: HashMap<u32, Text>,
 }
 
+/// Rows held in memory: each has thirty columns, and names that any user chooses.
+const MAX_HELD: usize = 16_384;
 /// A thread that was woken runs within milliseconds, or the host has as many runnable threads.
 const MAX_PENDING: usize = 1 << 15;
 
@@ -29,7 +31,7 @@ impl Waits {
     /// Rows for `table`.
     pub fn new(table: TableWriter<Wait>, stacks: Stacks, names: Names) -> Waits {
         Waits {
-            table,
+            table: table.holding(MAX_HELD),
             stacks,
             names,
             syscalls: Syscalls::default(),
