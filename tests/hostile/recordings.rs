@@ -137,6 +137,7 @@ fn bombs_do_not_go_off() {
             Bomb::Page => "that claims 2147483647",
             Bomb::Groups => "the footer cannot be read",
             Bomb::Rows => "claims 2000000 rows in",
+            Bomb::Pages => "pages or more for 50000 rows",
             Bomb::Namespaces => "240000 namespaces, more than",
             Bomb::LongTexts | Bomb::SpilledTexts | Bomb::DistinctTexts => continue,
         };

@@ -29,6 +29,8 @@ pub enum Bomb {
     Namespaces,
     /// The texts of each row are long and its own.
     DistinctTexts,
+    /// Each value has a page of its own.
+    Pages,
 }
 
 impl Bomb {
@@ -41,6 +43,7 @@ impl Bomb {
         Bomb::Rows,
         Bomb::Namespaces,
         Bomb::DistinctTexts,
+        Bomb::Pages,
     ];
 
     /// Puts it into a recording made by [`base`](crate::base()).
@@ -58,17 +61,24 @@ impl Bomb {
                     0..1_000 => "B".repeat(1_000_000),
                     _ => format!("{row:01000}"),
                 };
-                many(&events, 8_000)?;
+                many(&events, 8_000, Shape::default())?;
                 texts(&events, text, shape)
             }
             Bomb::Page => page(&events),
             Bomb::Groups => groups(&events),
-            Bomb::Rows => many(&events, 2_000_000),
+            Bomb::Rows => many(&events, 2_000_000, Shape::default()),
             Bomb::Namespaces => namespaces(&dir.join("manifest.json")),
             Bomb::DistinctTexts => {
-                many(&events, 40_000)?;
+                many(&events, 40_000, Shape::default())?;
                 let long = "x".repeat(1_000);
                 texts(&events, |row| format!("{row} {long}"), Shape::default())
+            }
+            Bomb::Pages => {
+                let shape = Shape {
+                    page_bytes: 1,
+                    ..Shape::default()
+                };
+                many(&events, 50_000, shape)
             }
         }
         .with_context(|| format!("planting {self:?}"))
@@ -99,11 +109,11 @@ fn set(segment: &Path, name: &str, text: impl Fn(u64) -> String, shape: Shape) -
 }
 
 /// Repeats the first row.
-fn many(path: &Path, rows: usize) -> Result<()> {
+fn many(path: &Path, rows: usize, shape: Shape) -> Result<()> {
     let batch: RecordBatch = read(path)?;
     let order = UInt32Array::from(vec![0; rows]);
     let many = take_record_batch(&batch, &order)?;
-    write(path, &[many], Shape::default())
+    write(path, &[many], shape)
 }
 
 /// Makes the first page claim as much as its header can say, in a segment that is not compressed, so

@@ -14,6 +14,11 @@ pub(crate) const PAGE: u64 = 4 << 20;
 pub(crate) const EXPANSION: u64 = 255;
 /// Bytes of the pages that are decoded at a time, one and a dictionary of each column.
 pub(crate) const PAGES: u64 = 64 << 20;
+/// Pages of a column that a group may have whatever its rows.
+pub(crate) const PAGES_FREE: u64 = 64;
+/// Beyond, a page holds so many rows on average: each takes microseconds to begin. Of ours the smallest, of texts that
+/// are as long as they may be, hold 63.
+pub(crate) const ROWS_PER_PAGE: u64 = 16;
 /// Bytes of a page's header; one of ours has 30.
 pub(crate) const PAGE_HEADER: usize = 64 << 10;
 

@@ -116,7 +116,12 @@ fn column_pages(
     let end = end.ok_or("lies beyond the end of the file")?;
     let mut at = start;
     let (mut values, mut dictionary, mut largest) = (0, 0, 0);
+    let (mut pages, most_pages) = (0, limits::PAGES_FREE + rows / limits::ROWS_PER_PAGE);
     while at < end {
+        pages += 1;
+        if pages > most_pages {
+            return Err(format!("{pages} pages or more for {rows} rows"));
+        }
         let header = header(chunks, at, end).ok_or("a page without a header")?;
         let sizes = (u64::try_from(header.decoded), u64::try_from(header.encoded));
         let (Ok(decoded), Ok(encoded)) = sizes else {
