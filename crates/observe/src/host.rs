@@ -79,7 +79,7 @@ pub fn sock_key() -> Result<[u64; 2], Error> {
 /// Has all threads of the process share two heaps: each of a recorder's threads would keep one of its own, filled by
 /// turns. What a batch of rows needed is kept for the next one: giving it back to the kernel, and touching it anew,
 /// was a tenth of the recorder's work. What is larger goes back: without a bound of ours glibc keeps up to 64 MB,
-/// and who compares recordings had a seventh more than one of them takes. A program calls it once, at its start.
+/// and who compares recordings had a sixth more than one of them takes. A program calls it once, at its start.
 /// Elsewhere than with glibc there is nothing to do.
 pub fn share_heaps() {
     #[cfg(target_env = "gnu")]
