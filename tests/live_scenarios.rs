@@ -85,7 +85,7 @@ impl Pack {
         };
         let names: Vec<&str> = self.checks.iter().map(|c| &c.name[..]).collect();
         let names = names.join(", ");
-        Err(format!("{whose}\n\nin the pack of {names}:\n{wrong}\n\nalone:\n{alone}").into())
+        Err(format!("alone:\n{alone}\n\nin the pack of {names}:\n{wrong}\n\n{whose}").into())
     }
 }
 
@@ -131,7 +131,7 @@ fn wrong(outcome: Option<&Value>) -> Result<(), String> {
     }
 }
 
-/// An outcome for whoever has to find out.
+/// An outcome for whoever has to find out; why it is wrong comes last, where a log that is cut still has it.
 fn told(outcome: &Value) -> String {
-    format!("{}\n{outcome:#}", outcome["why"])
+    format!("{outcome}\n{}", outcome["why"])
 }
