@@ -57,15 +57,17 @@ test-all:
 TIMED := CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER=$(CURDIR)/tools/timed-runner \
          CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER=$(CURDIR)/tools/timed-runner
 # Programs and tests in one go: a build of the programs alone would have other features, and so
-# compile half of the workspace again.
-BUILT := --workspace --lib --bins --tests --test 'live_*' --test lab_live --test browser
+# compile half of the workspace again. Cargo takes tests that `cargo test` leaves out by their names only.
+BUILT := --workspace --lib --bins --tests
+NAMED := --workspace --test '*'
 
 # Tests that need root, but for the lab's scenarios, which have targets of their own.
 LIVE := live_observe live_host live_hostile
 
 test-built:
 	@$(FROM_CACHE) debug
-	@$(STEP) build cargo build -q $(BUILT) || { echo "make test: the build failed" >&2; exit 1; }
+	@$(STEP) build cargo build -q $(BUILT) && $(STEP) build cargo build -q $(NAMED) \
+	    || { echo "make test: the build failed" >&2; exit 1; }
 
 # What needs no root: any user, all at once.
 test-pure: test-built
@@ -93,7 +95,8 @@ test-page:
 
 # The fleet's package, with DuckDB inside.
 test-views: need-fleet
-	@cd fleet && ../$(STEP) views .venv/bin/python -m pytest || { echo "make test-views: the fleet's tests failed (above)" >&2; exit 1; }
+	@cd fleet && ../$(STEP) views .venv/bin/python -m pytest --numprocesses auto \
+	    || { echo "make test-views: the fleet's tests failed (above)" >&2; exit 1; }
 
 # The same views on Spark, a real master and two executors; collect over a real sshd; eight recorded hosts.
 # FLEET chooses among them.
@@ -126,7 +129,8 @@ test-signals: need-build need-run need-test test-built
 lint: need-fleet
 	@$(FROM_CACHE) debug
 	@$(STEP) fmt cargo fmt --all --check || { echo "make lint: run cargo fmt --all" >&2; exit 1; }
-	@$(STEP) clippy cargo clippy -q $(BUILT) --examples -- -D warnings || { echo "make lint: clippy has complaints (above)" >&2; exit 1; }
+	@$(STEP) clippy cargo clippy -q $(BUILT) --examples -- -D warnings && $(STEP) clippy cargo clippy -q $(NAMED) -- -D warnings \
+	    || { echo "make lint: clippy has complaints (above)" >&2; exit 1; }
 	@cd fleet && ../$(STEP) fleet-lint sh -c '.venv/bin/ruff format -q --check . && .venv/bin/ruff check -q .' \
 	    || { echo "make lint: the fleet's package has complaints (above); fleet/.venv/bin/ruff format fleet mends some" >&2; exit 1; }
 	@cd fleet && ../$(STEP) fleet-lint .venv/bin/python -m mypy --no-error-summary || { echo "make lint: types of the fleet's package (above)" >&2; exit 1; }

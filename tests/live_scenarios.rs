@@ -104,9 +104,10 @@ fn together(checks: &[Check]) -> Result<Vec<Value>, String> {
     let outcomes = json_lines(&output);
     let passed = outcomes.iter().all(|outcome| outcome["passed"] == true);
     // What it ends with is of all of them.
-    match outcomes.len() == checks.len() && output.status.success() == passed {
-        true => Ok(outcomes),
-        false => Err(format!("{}: {}", output.status, stderr(&output))),
+    if outcomes.len() == checks.len() && output.status.success() == passed {
+        Ok(outcomes)
+    } else {
+        Err(format!("{}: {}", output.status, stderr(&output)))
     }
 }
 
@@ -116,9 +117,10 @@ fn alone(check: &Check) -> Result<(), String> {
     let [outcome] = &json_lines(&output)[..] else {
         return Err(stderr(&output));
     };
-    match output.status.success() {
-        true => wrong(Some(outcome)),
-        false => Err(told(outcome)),
+    if output.status.success() {
+        wrong(Some(outcome))
+    } else {
+        Err(told(outcome))
     }
 }
 

@@ -575,12 +575,12 @@ fn of_a_busy_service_each_late_answer_is_counted() {
     let (late, took) = space.inside(|| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let at = listener.local_addr().unwrap();
-        let answered = Cell::new(0);
+        let answered = Cell::new(0_u32);
         thread::scope(|scope| {
             scope.spawn(move || {
                 answer_after(&listener, || {
                     answered.set(answered.get() + 1);
-                    if answered.get() % ONE_IN == 0 {
+                    if answered.get().is_multiple_of(ONE_IN) {
                         thread::sleep(SLEEPS);
                     }
                 })

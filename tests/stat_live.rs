@@ -191,9 +191,10 @@ fn sockets_are_those_of_ss() {
     let end = |l: &Value, side: &str| {
         let addr = l[format!("{side}_addr")].as_str().unwrap();
         let port = l[format!("{side}_port")].as_u64().unwrap();
-        match addr.contains(':') {
-            true => format!("[{addr}]:{port}"),
-            false => format!("{addr}:{port}"),
+        if addr.contains(':') {
+            format!("[{addr}]:{port}")
+        } else {
+            format!("{addr}:{port}")
         }
     };
     assert_eq!(ours.len(), 40);
