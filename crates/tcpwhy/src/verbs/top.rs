@@ -3,13 +3,16 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use observe::{Options, Part, Session};
-use recording::{Feed, Intent, Manifest, Next, Verdict, Window, monotonic_ns};
+use recording::{
+    Feed, Filter, Intent, Manifest, Next, Recording, Verdict, Window, monotonic_ns,
+};
 use view::How;
 use view::top::{
     About, Effect, Findings, Picture, Seen, State, Timeline, draw, to_clipboard, waiting,
@@ -48,6 +51,8 @@ pub struct TopArgs {
 const PAINT_EVERY: Duration = Duration::from_millis(250);
 /// Rows are handed over every second, so a second is whole when it is this old.
 const HOLD: Duration = Duration::from_millis(1_500);
+/// So often it is looked whether the reader has had enough of waiting.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// What is older is removed from the disk.
 const KEEP: Duration = Duration::from_secs(60);
 
@@ -68,7 +73,9 @@ fn recorded(path: &Path, args: &TopArgs) -> Result<()> {
     let recording = given::open(path)?;
     let filter = args.filters.of(&recording.manifest)?;
     let terminal = begin(&format!("reading {} …", path.display()))?;
-    let timeline = Timeline::read(&recording, filter.clone())?;
+    let Some((recording, timeline)) = read(recording, filter.clone(), &stop)? else {
+        return Ok(());
+    };
     let mut about = about(&recording.manifest, false);
     let span = timeline.span();
     let mut explainer = Explainer::start(explain::Options::default().about(filter), None)?;
@@ -99,6 +106,29 @@ fn recorded(path: &Path, args: &TopArgs) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Reads it on a thread of its own, which ends with the process where the reader does not wait for it.
+fn read(
+    recording: Recording,
+    filter: Filter,
+    stop: &AtomicBool,
+) -> Result<Option<(Recording, Timeline)>> {
+    let reading = thread::Builder::new().name("reading".into()).spawn(move || {
+        let timeline = Timeline::read(&recording, filter)?;
+        Ok((recording, timeline))
+    });
+    let reading = reading.context("starting a thread")?;
+    while !reading.is_finished() {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+    match reading.join() {
+        Ok(read) => read.map(Some),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
 }
 
 fn live(args: &TopArgs) -> Result<()> {
