@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use recording::tables::{Answer, Episode, Finding};
-use recording::{Recording, Table};
+use recording::tables::{Answer, Cgroup, Episode, Finding, Wait};
+use recording::{FORMAT, Manifest, Recording, Table, Writer};
 
 use crate::common::{arg, json_lines, one_event, one_line, stderr, tcpwhy};
 use crate::corpus::unpacked;
@@ -68,4 +68,55 @@ fn nothing_is_written_that_is_not_all_of_it() {
     );
     one_line(&["explain", "--write", arg(&file)], "tar -xf");
     assert!(!dir.join("answer").exists());
+}
+
+#[test]
+fn a_cgroup_goes_by_the_path_that_it_had() {
+    const SECOND: u64 = 1_000_000_000;
+    let place = tempfile::tempdir().unwrap();
+    let dir = place.path().join("r.tcpwhy");
+    let manifest = Manifest {
+        format: FORMAT,
+        complete: true,
+        ..Manifest::default()
+    };
+    let writer = Writer::create(&dir, &manifest).unwrap();
+    let mut cgroups = writer.table::<Cgroup>().unwrap();
+    let mut waits = writer.table::<Wait>().unwrap();
+    for (cgroup, path) in [(7, "/web/a"), (8, "/db")] {
+        cgroups
+            .push(Cgroup {
+                time_ns: 1,
+                cgroup,
+                path: path.into(),
+            })
+            .unwrap();
+        waits
+            .push(Wait {
+                time_ns: SECOND + cgroup,
+                cgroup,
+                waited_ns: SECOND,
+                ..Wait::default()
+            })
+            .unwrap();
+    }
+    cgroups.seal().unwrap();
+    waits.seal().unwrap();
+    let of = |cgroup| {
+        let output = tcpwhy(&["trace", "wakeups", "--from", arg(&dir), "--json"])
+            .args(["--cgroup", cgroup])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        let lines = json_lines(&output);
+        let ids = lines.iter().filter_map(|l| l["cgroup"].as_u64());
+        ids.collect::<Vec<_>>()
+    };
+    assert_eq!(of("/web"), [7]);
+    assert_eq!(of("8"), [8]);
+    assert_eq!(of("/"), [7, 8]);
+    one_line(
+        &["explain", arg(&dir), "--cgroup", "/cache"],
+        "--cgroup \"/cache\": the recording has no such cgroup; it has for example /db, /web/a",
+    );
 }

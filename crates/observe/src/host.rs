@@ -27,7 +27,7 @@ pub fn host(hz: Option<u32>) -> Host {
 }
 
 /// The running host's boot id; empty when it cannot be read.
-pub fn boot_id() -> String {
+fn boot_id() -> String {
     let id = fs::read_to_string("/proc/sys/kernel/random/boot_id");
     id.unwrap_or_default().trim().to_string()
 }
@@ -87,5 +87,15 @@ pub fn share_heaps() {
     unsafe {
         libc::mallopt(libc::M_ARENA_MAX, 2);
         libc::mallopt(libc::M_TRIM_THRESHOLD, 8 << 20);
+    }
+}
+
+/// Gives pages of the heaps that hold nothing back to the kernel: texts that live longer than the batches around them
+/// keep glibc from doing it, and a recorder of 36,000 new names a second grew by 6 MB a minute.
+pub fn give_back_memory() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: may be called at any time, from any thread.
+    unsafe {
+        libc::malloc_trim(0);
     }
 }

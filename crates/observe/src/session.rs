@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use recording::{
     FORMAT, Feed, HealthKind, Manifest, Ran, SourceName, Verdict, Writer, monotonic_ns,
@@ -22,6 +22,8 @@ use crate::{host, limits, memory_limit, netns, rights, space};
 
 /// As often as segments are sealed.
 const MANIFEST_EVERY: Duration = Duration::from_secs(3);
+/// Seldom against batches, whose memory is used again ten times a second; often against what a long recording gathers.
+const GIVE_BACK_EVERY: Duration = Duration::from_secs(30);
 
 /// A recording in progress.
 pub struct Session {
@@ -36,6 +38,8 @@ pub struct Session {
     budget: Option<Budget>,
     /// Sources that were switched off: when, and why.
     shed: BTreeMap<SourceName, String>,
+    /// When memory was last given back.
+    gave_back: Instant,
 }
 
 /// What recording may cost.
@@ -97,6 +101,7 @@ impl Session {
             moments: Moments::begin(options.max_cpu, options.stop.clone()),
             budget: None,
             shed: BTreeMap::new(),
+            gave_back: Instant::now(),
         };
         let sock_key = host::sock_key()?;
         for note in space::notes() {
@@ -210,6 +215,10 @@ impl Session {
         if Duration::from_nanos(now.saturating_sub(self.manifest.end_ns)) >= MANIFEST_EVERY {
             self.manifest.end_ns = now;
             self.writer.manifest(&self.manifest)?;
+        }
+        if self.gave_back.elapsed() >= GIVE_BACK_EVERY {
+            self.gave_back = Instant::now();
+            host::give_back_memory();
         }
         self.shed()
     }

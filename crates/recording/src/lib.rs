@@ -12,6 +12,7 @@
 mod addr;
 mod backquotes;
 mod cell;
+mod cgroups;
 mod chunks;
 mod clock;
 pub mod counter;

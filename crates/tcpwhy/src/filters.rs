@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use observe::{Filter, Prefix};
-use recording::{Manifest, Recording};
+use recording::Recording;
 
 /// Each may be repeated or hold a list with commas: any of a kind will do, all kinds must match.
 #[derive(Args, Debug, Default)]
@@ -62,17 +62,12 @@ impl FilterArgs {
         Ok(self.with(netns, cgroups))
     }
 
-    /// For a recording, whose namespaces have the names they had.
-    pub fn of(&self, manifest: &Manifest) -> Result<Filter> {
-        let netns = manifest.resolve_netns(&self.netns);
-        let netns = netns.map_err(|why| anyhow!(why))?;
-        let here = manifest.host.boot_id == observe::boot_id();
-        let cgroups = if here {
-            observe::resolve_cgroups(&self.cgroup).map_err(|why| anyhow!(why))?
-        } else {
-            ids(&self.cgroup)?
-        };
-        Ok(self.with(netns, cgroups))
+    /// For a recording, whose namespaces and cgroups have the names they had.
+    pub fn of(&self, recording: &Recording) -> Result<Filter> {
+        let netns = recording.manifest.resolve_netns(&self.netns);
+        let cgroups = recording.resolve_cgroups(&self.cgroup);
+        let (netns, cgroups) = (netns.map_err(|why| anyhow!(why))?, cgroups);
+        Ok(self.with(netns, cgroups.map_err(|why| anyhow!(why))?))
     }
 
     fn with(&self, netns: Vec<u32>, cgroups: Vec<u64>) -> Filter {
@@ -130,16 +125,4 @@ pub fn redacted(redact: bool, recording: Recording, filter: Filter) -> Result<(R
         return Ok((recording, filter));
     }
     recording.redacted(filter).map_err(|why| anyhow!(why))
-}
-
-/// A recording of another host or boot has ids only.
-fn ids(words: &[String]) -> Result<Vec<u64>> {
-    let one = |word: &String| {
-        word.parse().map_err(|_| {
-            anyhow!(
-                "--cgroup {word:?}: a recording of another host or boot knows cgroups by id only"
-            )
-        })
-    };
-    words.iter().map(one).collect()
 }

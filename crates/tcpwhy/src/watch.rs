@@ -116,7 +116,7 @@ fn replay(
     args: &WatchArgs,
     out: &mut impl Write,
 ) -> Result<()> {
-    let filter = args.filters.of(&recording.manifest)?;
+    let filter = args.filters.of(&recording)?;
     let (recording, filter) = filters::redacted(args.redact, recording, filter)?;
     let how = how(args, &recording.manifest, filter);
     let mut screen = Screen::new(out, &how).at_most(count);

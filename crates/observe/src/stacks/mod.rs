@@ -39,6 +39,9 @@ pub struct KernelStack {
 /// Different stacks, and frames, that are kept: each costs some tens of bytes of memory. A busy host
 /// has hundreds of kernel stacks; user stacks can be many more.
 const MAX_STACKS: usize = 1 << 17;
+/// What is looked up again and again is remembered so that it need not be found again: a busy host has some thousands
+/// of such stacks and frames. All of it is forgotten at once where somebody has more.
+const MAX_REMEMBERED: usize = 1 << 15;
 
 struct Book {
     writer: Writer,
@@ -174,9 +177,10 @@ impl Book {
             id: self.stack(frames)?,
             context,
         };
-        if self.kernel_stacks.len() < MAX_STACKS {
-            self.kernel_stacks.insert(hash, stack);
+        if self.kernel_stacks.len() >= MAX_REMEMBERED {
+            self.kernel_stacks.clear();
         }
+        self.kernel_stacks.insert(hash, stack);
         Ok(stack)
     }
 
@@ -197,9 +201,10 @@ impl Book {
                 offset: 0,
             },
         })?;
-        if self.kernel_frames.len() < MAX_STACKS {
-            self.kernel_frames.insert(address, frame);
+        if self.kernel_frames.len() >= MAX_REMEMBERED {
+            self.kernel_frames.clear();
         }
+        self.kernel_frames.insert(address, frame);
         Ok(frame)
     }
 

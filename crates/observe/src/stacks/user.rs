@@ -7,7 +7,7 @@ use ahash::AHashMap;
 use recording::{Error, HealthKind, SourceName};
 
 use super::resolver::{Resolved, Resolver};
-use super::{KnownFrame, MAX_STACKS, Place, Stacks, hash, hex};
+use super::{KnownFrame, MAX_REMEMBERED, Place, Stacks, hash, hex};
 use crate::aside::{Aside, Said};
 use crate::health::HealthLog;
 use crate::space;
@@ -87,7 +87,7 @@ impl UserSymbols {
         if !unknown.is_empty() {
             let places;
             (places, lasts) = self.places(pid, &unknown);
-            if self.frames.len() + places.len() > MAX_STACKS {
+            if self.frames.len() + places.len() > MAX_REMEMBERED {
                 self.frames.clear();
             }
             let missing = frames.iter_mut().filter(|frame| frame.is_none());
@@ -101,7 +101,7 @@ impl UserSymbols {
         }
         let frames: Vec<KnownFrame> = frames.into_iter().flatten().collect();
         let id = stacks.stack(&frames)?;
-        if self.stacks.len() >= MAX_STACKS {
+        if self.stacks.len() >= MAX_REMEMBERED {
             self.stacks.clear();
         }
         if lasts {

@@ -134,7 +134,7 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
     let recording = given::open(dir)?;
     let filter = match filter {
         Some(filter) => filter,
-        None => args.live.filters.of(&recording.manifest)?,
+        None => args.live.filters.of(&recording)?,
     };
     let (recording, filter) = filters::redacted(args.live.redact, recording, filter)?;
     if args.write {

@@ -149,7 +149,7 @@ fn of_recording(recording: Recording, path: &Path, args: &FlameArgs) -> Result<(
             path.display()
         );
     }
-    let filter = args.filters.of(&recording.manifest)?;
+    let filter = args.filters.of(&recording)?;
     let (recording, filter) = filters::redacted(args.redact, recording, filter)?;
     let choice = Choice {
         filter,

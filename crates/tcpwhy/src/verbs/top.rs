@@ -10,9 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::Args;
 use observe::{Options, Part, Session};
-use recording::{
-    Feed, Filter, Intent, Manifest, Next, Recording, Verdict, Window, monotonic_ns,
-};
+use recording::{Feed, Filter, Intent, Manifest, Next, Recording, Verdict, Window, monotonic_ns};
 use view::How;
 use view::top::{
     About, Effect, Findings, Picture, Seen, State, Timeline, draw, to_clipboard, waiting,
@@ -71,7 +69,7 @@ fn recorded(path: &Path, args: &TopArgs) -> Result<()> {
     // What is saved goes into the directory that it is run in.
     let _held = given::hold_orderly([path], Some(Path::new(".")))?;
     let recording = given::open(path)?;
-    let filter = args.filters.of(&recording.manifest)?;
+    let filter = args.filters.of(&recording)?;
     let terminal = begin(&format!("reading {} …", path.display()))?;
     let Some((recording, timeline)) = read(recording, filter.clone(), &stop)? else {
         return Ok(());
@@ -114,10 +112,12 @@ fn read(
     filter: Filter,
     stop: &AtomicBool,
 ) -> Result<Option<(Recording, Timeline)>> {
-    let reading = thread::Builder::new().name("reading".into()).spawn(move || {
-        let timeline = Timeline::read(&recording, filter)?;
-        Ok((recording, timeline))
-    });
+    let reading = thread::Builder::new()
+        .name("reading".into())
+        .spawn(move || {
+            let timeline = Timeline::read(&recording, filter)?;
+            Ok((recording, timeline))
+        });
     let reading = reading.context("starting a thread")?;
     while !reading.is_finished() {
         if stop.load(Ordering::Relaxed) {
