@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::thread;
 
-use explain::{Explanation, Finding, Holds, Level, Scope};
+use explain::{Explanation, Finding, Holds, Level, Number, Refuted, Scope};
 use lab::RecordedTruth;
 use recording::{PACKED, Recording, Scratch};
 use serde_json::Value;
@@ -21,6 +21,8 @@ pub use page::page;
 const MODEL: &str = "model-";
 /// Presets that take minutes to compute and explain in a debug build: `tcpwhy model check` holds them.
 const TOO_LONG: &[&str] = &["unicorn", "unicorn-off-peak", "unicorn-tuned"];
+/// Of causes that are ruled out as nothing was seen of them.
+const UNSEEN: &str = "nothing was seen of it";
 /// Of each account so many lines.
 const ACCOUNT_LINES: usize = 3;
 
@@ -93,6 +95,7 @@ fn said(truth: &RecordedTruth) -> Result<Vec<String>, String> {
         (None, open(&packed(&truth.recording))?)
     };
     let explanation = explain::explain(&recording).map_err(|e| e.to_string())?;
+    contradicts(&explanation).map_err(|why| format!("{}: {why}", truth.recording))?;
     let mut lines = verdict(truth, &explanation.findings);
     for finding in &explanation.findings {
         let lost = finding.lost_s.seconds().map(|s| format!("{s:.2} s"));
@@ -140,6 +143,52 @@ fn verdict(truth: &RecordedTruth, findings: &[Finding]) -> Vec<String> {
     lines
 }
 
+/// Nothing is ruled out that a finding could not rule out, or by nothing, or by a number on the wrong side of its
+/// limit; and what is noted is not.
+fn contradicts(explanation: &Explanation) -> Result<(), String> {
+    let causes = &explanation.summary.causes;
+    for answer in causes.iter().filter(|a| a.answer == Holds::No) {
+        let id = answer.cause;
+        let Some(refuted) = &answer.refuted else {
+            return Err(format!("{id} is ruled out by no number"));
+        };
+        let numbers = &refuted.numbers.0;
+        let zero =
+            |n: &Number| matches!(n, Number::Count(0)) || matches!(n, Number::Real(v) if *v == 0.0);
+        let counted = |n: &Number| matches!(n, Number::Count(_) | Number::Real(_));
+        let counted: Vec<_> = numbers
+            .iter()
+            .map(|(_, n)| n)
+            .filter(|n| counted(n))
+            .collect();
+        if counted.is_empty() || refuted.rows.is_empty() && counted.iter().all(|n| zero(n)) {
+            return Err(format!("{id} is ruled out by nothing: {numbers:?}"));
+        }
+        if !refuted.is_refuting() || answer.because.as_deref().is_none_or(str::is_empty) {
+            return Err(format!(
+                "{id} is ruled out by what does not refute it: {refuted:?}"
+            ));
+        }
+        let unsure = format!("{id} could not be ruled out");
+        let mut findings = explanation.findings.iter();
+        if let Some(finding) = findings.find(|f| f.confidence.because.contains(&unsure)) {
+            return Err(format!("{unsure} where {} holds, and is", finding.cause));
+        }
+        if explanation.notes.iter().any(|note| note.cause == id) {
+            return Err(format!("{id} is noted and ruled out"));
+        }
+    }
+    let noted = explanation.notes.iter().filter_map(|note| {
+        let answer = causes.iter().find(|a| a.cause == note.cause)?;
+        let told = explanation.findings.iter().any(|f| f.cause == note.cause);
+        (!told && answer.because.is_none()).then_some(note.cause)
+    });
+    match noted.collect::<Vec<_>>().first() {
+        Some(id) => Err(format!("{id} is noted, and its answer does not say so")),
+        None => Ok(()),
+    }
+}
+
 /// What every cause answers: by which number it is ruled out, why it cannot tell. Causes that say the same share
 /// a line.
 fn answers(explanation: &Explanation) -> Vec<String> {
@@ -159,12 +208,22 @@ fn answers(explanation: &Explanation) -> Vec<String> {
             Holds::No => "ruled out",
             Holds::CannotTell => "cannot tell",
         };
-        let because = answer.because.as_deref().unwrap_or("-");
+        let unseen = answer.refuted.as_ref().is_some_and(Refuted::is_of_nothing);
+        let because = match unseen {
+            true => UNSEEN,
+            false => answer.because.as_deref().unwrap_or("-"),
+        };
         let says = format!("answer\t{word}\t{because}");
         alike.entry(says).or_default().push(answer.cause.as_str());
     }
-    let answers = alike.into_iter();
-    lines.extend(answers.map(|(says, causes)| format!("{says}\t{}", causes.join(" "))));
+    let answers = alike
+        .into_iter()
+        .map(|(says, causes)| match says.ends_with(UNSEEN) {
+            // What is not named in another line.
+            true => format!("{says}\t{} causes", causes.len()),
+            false => format!("{says}\t{}", causes.join(" ")),
+        });
+    lines.extend(answers);
     lines
 }
 

@@ -1,4 +1,4 @@
-//! What every cause that was asked for answers: found, ruled out, or that it cannot tell, and why.
+//! What every cause that was asked for answers: found, ruled out by which number, or that it cannot tell, and why.
 
 use std::borrow::Cow;
 
@@ -7,8 +7,11 @@ use analysis::{ConnId, Side, Story, words};
 use serde::{Deserialize, Serialize};
 
 use crate::cause::{Cause, Ground};
+use crate::causes::ALL;
 use crate::finding::Finding;
 use crate::id::Id;
+use crate::verdict::{Refuted, Verdict};
+use crate::whole::Whole;
 
 /// What one cause answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,8 +23,12 @@ pub struct Answer {
     pub answer: Holds,
     /// Of one that was not found: from which severity on it would have been.
     pub seen_from: Cow<'static, str>,
-    /// Why it cannot tell, or what its answer does not hold for; null when there is nothing to say.
+    /// Which number rules it out and how far that is from a finding, why it cannot tell, or why none of what was
+    /// found is shown; null when there is nothing to say.
     pub because: Option<String>,
+    /// The number that rules it out, the limit that it misses, and their rows; null of one that is not ruled out.
+    #[serde(default)]
+    pub refuted: Option<Refuted>,
     /// The parts of a recording that are missing, as `tcpwhy record --with` takes them.
     pub record: Vec<Cow<'static, str>>,
 }
@@ -31,13 +38,13 @@ pub struct Answer {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Holds {
-    /// It does: there are findings of it.
+    /// It does: there are findings or notes of it.
     #[serde(rename = "found")]
     Yes,
-    /// It was looked for and is not there.
+    /// A number refutes it.
     #[serde(rename = "ruled-out")]
     No,
-    /// What would show it was not recorded, or not here.
+    /// What would show it was not recorded, is not here, or does not refute it.
     CannotTell,
 }
 
@@ -54,40 +61,88 @@ struct Grounds {
     asking: u64,
 }
 
-/// The answers of the causes, in their order: `found` are those that have findings, `shown` the findings
-/// that are told.
-pub(crate) fn answers(
-    story: &Story,
-    causes: &[Cause],
-    found: &[Id],
-    shown: &[Finding],
-) -> Vec<Answer> {
-    let grounds = Grounds::of(story);
+/// What was found of the causes.
+pub(crate) struct Found<'a> {
+    /// Those that have findings or notes, whether or not these are shown.
+    pub(crate) holding: &'a [Id],
+    /// Those of which something was seen, and what became of it if it is no finding of theirs.
+    pub(crate) seen: &'a [(Id, &'static str)],
+    /// The findings that are told.
+    pub(crate) shown: &'a [Finding],
+    /// The notes that are, and why.
+    pub(crate) little: &'a [(Finding, String)],
+}
+
+/// The answers of the causes, in their order.
+pub(crate) fn answers(story: &Story, causes: &[Cause], found: &Found) -> Vec<Answer> {
+    let (grounds, whole) = (Grounds::of(story), Whole::of(story));
     let answer = |cause: &Cause| {
         let mut answer = Answer {
             cause: cause.id,
             answer: Holds::Yes,
             seen_from: cause.seen_from.into(),
             because: None,
+            refuted: None,
             record: Vec::new(),
         };
-        if found.contains(&cause.id) {
-            let told = shown.iter().any(|f| f.cause == cause.id);
-            answer.because =
-                (!told).then(|| "none of it is shown: see the filter and the notes".into());
-            return answer;
-        }
         let lacking = Lacking::of(story, cause);
-        if let Some(because) = lacking.says() {
-            answer.answer = Holds::CannotTell;
-            answer.because = Some(because);
-            answer.record = lacking.parts;
-            return answer;
+        let verdict = match lacking.says() {
+            _ if found.holding.contains(&cause.id) => Verdict::Yes,
+            Some(because) => {
+                answer.record = lacking.parts;
+                Verdict::CannotTell(because)
+            }
+            None => grounds.judge(cause, &whole, found),
+        };
+        match verdict {
+            Verdict::Yes => answer.because = found.unshown(cause.id),
+            Verdict::No(step, refuted) => {
+                answer.answer = Holds::No;
+                answer.because = Some(step.says);
+                answer.refuted = refuted;
+            }
+            Verdict::CannotTell(because) => {
+                answer.answer = Holds::CannotTell;
+                answer.because = Some(because);
+            }
         }
-        (answer.answer, answer.because) = grounds.allow(cause.ground);
         answer
     };
     causes.iter().map(answer).collect()
+}
+
+impl Found<'_> {
+    /// Why no finding of it is shown; `None` where one is.
+    fn unshown(&self, id: Id) -> Option<String> {
+        if self.shown.iter().any(|f| f.cause == id) {
+            return None;
+        }
+        let mut notes = self.little.iter().filter(|(f, _)| f.cause == id);
+        Some(match notes.next() {
+            Some((_, why)) => format!("a note, no finding: {why}"),
+            None => "none of it is shown: see the filter and the notes".into(),
+        })
+    }
+
+    /// What became of what was seen of a cause that has no finding.
+    fn left_out(&self, id: Id) -> Option<String> {
+        let (_, became) = self.seen.iter().find(|(seen, _)| *seen == id)?;
+        let explains = |f: &&Finding| {
+            let cause = ALL.iter().find(|c| c.id == f.cause);
+            cause.is_some_and(|c| c.explains.contains(&id))
+        };
+        let under = self.shown.iter().find(explains);
+        Some(match under {
+            Some(finding) => format!("what shows of it is a consequence of {}", finding.cause),
+            None => (*became).to_string(),
+        })
+    }
+
+    /// A finding at whose place a look-alike could not be ruled out.
+    fn unsure(&self, id: Id) -> Option<&Finding> {
+        let mut shown = self.shown.iter();
+        shown.find(|f| f.unsure_of.contains(&id))
+    }
 }
 
 /// What the recording lacks of what a cause needs.
@@ -156,38 +211,63 @@ impl Grounds {
         }
     }
 
-    /// What can be answered of something that would show on this ground, and was not seen.
-    fn allow(&self, ground: Ground) -> (Holds, Option<String>) {
+    /// What a cause that was not found answers.
+    fn judge(&self, cause: &Cause, whole: &Whole, found: &Found) -> Verdict {
+        if let Some(why) = found
+            .left_out(cause.id)
+            .or_else(|| self.nothing(cause.ground))
+        {
+            return Verdict::CannotTell(why);
+        }
+        match ((cause.rule_out)(whole), found.unsure(cause.id)) {
+            (Verdict::No(..), Some(finding)) => Verdict::cannot(format!(
+                "it could not be ruled out where {} was found",
+                finding.cause
+            )),
+            (Verdict::No(mut step, refuted), None) => {
+                if let Some(but) = self.not_everywhere(cause.ground) {
+                    step.says = format!("{}; {but}", step.says);
+                }
+                Verdict::No(step, refuted)
+            }
+            (verdict, _) => verdict,
+        }
+    }
+
+    /// Why there was nothing to look at on this ground.
+    fn nothing(&self, ground: Ground) -> Option<String> {
         let plural = words::plural;
-        let cannot = |why: String| (Holds::CannotTell, Some(why));
         if ground != Ground::Host && self.connections == 0 {
-            return cannot("no connection was seen".into());
+            return Some("no connection was seen".into());
         }
         match ground {
-            Ground::Transfers if self.sampled == 0 => cannot(format!(
+            Ground::Transfers if self.sampled == 0 => Some(format!(
                 "none of {} lived long enough for a sample",
                 plural(self.connections, "connection")
             )),
             Ground::Answers if self.answering == 0 => {
-                cannot("no request came to a listener of this host".into())
+                Some("no request came to a listener of this host".into())
             }
             Ground::Requests if self.asking == 0 => {
-                cannot("no request went out from this host".into())
+                Some("no request went out from this host".into())
             }
-            Ground::Listeners if self.listened == 0 => cannot(format!(
+            Ground::Listeners if self.listened == 0 => Some(format!(
                 "what listens is not on this host: record there ({})",
                 plural(self.opened, "connect")
             )),
-            Ground::Listeners if self.elsewhere > 0 => {
-                let some = format!(
-                    "not where {} of {} went: what listens there is not on this host",
-                    words::count(self.elsewhere),
-                    plural(self.opened, "connect")
-                );
-                (Holds::No, Some(some))
-            }
-            _ => (Holds::No, None),
+            _ => None,
         }
+    }
+
+    /// Where an answer does not hold.
+    fn not_everywhere(&self, ground: Ground) -> Option<String> {
+        (ground == Ground::Listeners && self.elsewhere > 0).then(|| {
+            format!(
+                "not where {} of {} went: what listens there is not on this host",
+                words::count(self.elsewhere),
+                words::plural(self.opened, "connect")
+            )
+        })
     }
 }
 
@@ -210,7 +290,7 @@ mod tests {
     #[test]
     fn what_was_not_recorded_is_not_called_tested() {
         let mut f = cases::churn();
-        assert_eq!(answer(&f, "cpu-contention").answer, Holds::No);
+        assert!(answer(&f, "cpu-contention").record.is_empty());
         f.manifest.sources.retain(|s| s.name != SourceName::Threads);
         let threads = answer(&f, "cpu-contention");
         assert_eq!(threads.answer, Holds::CannotTell);

@@ -35,6 +35,7 @@ impl<'a> Case<'a> {
             note: None,
             if_asked: Vec::new(),
             only_if_asked: false,
+            unsure_of: Vec::new(),
             waits_for_others: false,
             impact: Impact::default(),
             lost_s: Lost::unknown(),

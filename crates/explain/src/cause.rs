@@ -8,6 +8,8 @@ use crate::correlated_counters::Symptom;
 use crate::found::Found;
 use crate::id::Id;
 use crate::layer::Layer;
+use crate::verdict::Verdict;
+use crate::whole::RuleOut;
 
 /// A class of reasons for which TCP is slow or fails.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +38,8 @@ pub struct Cause {
     pub explains: &'static [Id],
     /// Why it does not hold at a place, when it is asked; `None` as long as others answer for it.
     pub(crate) no: Option<No>,
+    /// Which number refutes it in a whole recording in which it was not found, or why it cannot be told.
+    pub(crate) rule_out: RuleOut,
     /// What counters are looked at that moved with it; `None` when its symptom is not an event.
     pub(crate) symptom: Option<Symptom>,
     pub(crate) find: fn(&Story) -> Found,
@@ -58,6 +62,7 @@ impl Cause {
             rivals: &[],
             explains: &[],
             no: None,
+            rule_out: |_| Verdict::cannot("nothing that was recorded refutes it"),
             symptom: None,
             find,
         }

@@ -51,6 +51,9 @@ pub struct Finding {
     /// It is one then only, and else not even a note.
     #[serde(skip)]
     pub(crate) only_if_asked: bool,
+    /// Look-alikes that nothing refutes there.
+    #[serde(skip)]
+    pub(crate) unsure_of: Vec<Id>,
     /// As far as is known its process waited for others, and its own connects may be why.
     #[serde(skip)]
     pub(crate) waits_for_others: bool,

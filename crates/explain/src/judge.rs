@@ -20,6 +20,7 @@ use crate::matters;
 use crate::one_stop;
 use crate::place::Place;
 use crate::rank::{rank, weight};
+use crate::verdict::Verdict;
 
 /// What the causes say of a story.
 #[derive(Default)]
@@ -30,7 +31,14 @@ pub(crate) struct Judged {
     pub(crate) little: Vec<(Finding, String)>,
     /// Causes that found more than is told, and how much more.
     pub(crate) cut: Vec<(Id, usize)>,
+    /// Causes of which something was seen, and what became of it where it is no finding of theirs.
+    pub(crate) seen: Vec<(Id, &'static str)>,
 }
+
+/// What becomes of what a cause sees and no finding of it tells.
+const IF_ASKED: &str =
+    "something of it was seen, which is told where somebody asks about it (a filter, a command)";
+const UNDER_ANOTHER: &str = "what shows of it is told under another finding";
 
 /// Asks some causes; what somebody asked about is told though it would be no finding.
 pub(crate) fn judge(story: &Story, causes: &[Cause], inquiry: &Inquiry) -> Judged {
@@ -41,7 +49,16 @@ pub(crate) fn judge(story: &Story, causes: &[Cause], inquiry: &Inquiry) -> Judge
             kept: mut found,
             more,
         } = (cause.find)(story);
+        let seen = !found.is_empty();
         found.retain(|f| !f.only_if_asked || inquiry.asks(f));
+        if seen {
+            let became = if found.is_empty() {
+                IF_ASKED
+            } else {
+                UNDER_ANOTHER
+            };
+            judged.seen.push((cause.id, became));
+        }
         rank(&mut found);
         let mut found = concentrated(story, cause.id, found);
         let cut = found.len().saturating_sub(MAX_PER_CAUSE) + more;
@@ -190,15 +207,17 @@ fn ask_rivals(story: &Story, cause: &Cause, finding: &mut Finding) {
     let asked = Asked::about(story, &place);
     for id in cause.rivals {
         let rival = ALL.iter().find(|c| c.id == *id);
-        match rival.and_then(|c| c.no).and_then(|no| no(&asked)) {
-            Some(no) => finding.ruled_out.push(RuledOut::by(*id, no)),
-            None if cause.explains.contains(id) || one_stop::is_of(finding, *id) => {
+        let there = rival.and_then(|c| c.no).and_then(|no| no(&asked));
+        match Verdict::there(there) {
+            Verdict::No(no, _) => finding.ruled_out.push(RuledOut::by(*id, no)),
+            _ if cause.explains.contains(id) || one_stop::is_of(finding, *id) => {
                 let follows = "what shows of it is a consequence of this".to_string();
                 finding.ruled_out.push(RuledOut::new(*id, follows));
             }
-            None => {
+            _ => {
                 let why = format!("{id} could not be ruled out");
                 finding.confidence.at_most(Level::Medium, why);
+                finding.unsure_of.push(*id);
             }
         }
     }

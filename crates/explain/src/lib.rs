@@ -59,8 +59,10 @@ mod symptoms;
 mod undo;
 mod unexplained;
 mod validate;
+mod verdict;
 mod vocabulary;
 mod waits;
+mod whole;
 
 use recording::{Error, Recording, SourceName};
 
@@ -92,6 +94,7 @@ pub use summary::{Connections, Facts, SCHEMA, Summary};
 pub use symptoms::Symptom;
 pub use undo::Undo;
 pub use unexplained::Unexplained;
+pub use verdict::{Refuted, Told};
 pub use waits::{EndedBy, WaitSummary, Walk, WalkHop};
 
 /// Every cause that is known, by number.

@@ -4,6 +4,7 @@ use analysis::account;
 use analysis::{HealthNote, NoteKind, Story, words};
 use recording::{Error, Recording};
 
+use crate::answers::Found;
 use crate::episodes::{Stretch, episodes};
 use crate::explanation::{Explanation, Note};
 use crate::id::Id;
@@ -33,6 +34,7 @@ pub(crate) fn of_story(
     since::tell(&mut judged.findings, story, recording)?;
     for stretch in episodes(story) {
         let part = in_part(stretch, &mut holding, story, recording, options)?;
+        judged.seen.extend(&part.seen);
         judged.take(part, stretch.told(story), story.seconds());
     }
     for (cause, more) in judged.cut {
@@ -57,6 +59,13 @@ pub(crate) fn of_story(
     let little = judged.little.iter().map(|(f, _)| f);
     let claiming: Vec<_> = findings.iter().chain(little).collect();
     let unexplained = unexplained(story, &account, &claiming);
+    let found = Found {
+        holding: &holding,
+        seen: &judged.seen,
+        shown: &findings,
+        little: &judged.little,
+    };
+    summary.causes = answers::answers(story, &options.causes, &found);
     let notes = judged.little.into_iter().map(|(finding, because)| Note {
         cause: finding.cause,
         number: finding.number,
@@ -72,7 +81,6 @@ pub(crate) fn of_story(
         ));
     }
     summary.findings = findings.len();
-    summary.causes = answers::answers(story, &options.causes, &holding, &findings);
     Ok(Explanation {
         findings,
         notes,
@@ -81,6 +89,9 @@ pub(crate) fn of_story(
         summary,
     })
 }
+
+/// What becomes of what costs too little in its worst part.
+const IN_A_PART: &str = "something of it was seen in a part of the time, where it cost too little";
 
 /// Leaves what the filter asks for; all that holds goes to `holding`.
 fn narrow(
@@ -111,7 +122,10 @@ fn in_part(
     let inquiry = Inquiry::of(&story, &part, &options.filter);
     let mut judged = judge(&story, &options.causes, &inquiry);
     // What costs too little in its worst part was a note of the whole, or is not worth one.
-    judged.little.clear();
+    let little = judged.little.drain(..);
+    judged
+        .seen
+        .extend(little.map(|(f, _)| (f.cause, IN_A_PART)));
     narrow(&mut judged, holding, &story, &part, options)?;
     since::tell(&mut judged.findings, &story, &part)?;
     let after_ns = stretch.from_ns.saturating_sub(whole.start_ns);

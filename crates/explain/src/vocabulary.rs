@@ -25,4 +25,8 @@ pub(crate) use crate::scope::{
 };
 pub(crate) use crate::shell::ShellCommand;
 pub(crate) use crate::undo::Undo;
+pub(crate) use crate::verdict::{Answered, Test, Verdict, every};
+pub(crate) use crate::whole::{
+    NO_ARRIVAL, NO_CONNECT, NO_CONNECTION, NO_PACKET, NO_PATH, NO_TRANSFER, NOT_COUNTED, Whole,
+};
 pub(crate) use crate::{sentence, shell};

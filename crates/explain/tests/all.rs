@@ -5,4 +5,5 @@ mod hostile;
 mod json;
 mod requests;
 mod since;
+mod verdicts;
 mod whole;

@@ -52,16 +52,21 @@ fn report(f: &Fixture) -> String {
     format!("{}\n{full}", uncounted(&answer, &explanation))
 }
 
-/// Without how many causes there are, which changes with each that is added, and how many of them cannot tell.
+/// Without how many causes answer what, which changes with each that is added.
 fn uncounted(answer: &str, explanation: &Explanation) -> String {
     let causes = &explanation.summary.causes;
-    let unknown = causes.iter().filter(|a| a.answer == Holds::CannotTell);
-    let judged = format!("{} causes judged", causes.len());
-    let unknown = format!(", {} of which cannot be told", unknown.count());
-    assert!(answer.contains(&judged), "{answer}");
-    answer
-        .replace(&judged, "# causes judged")
-        .replace(&unknown, ", # of which cannot be told")
+    let judged = format!("{} causes judged: ", causes.len());
+    let (before, after) = answer.split_once(&judged).expect(answer);
+    let end = after.find([';', '.']).expect(answer);
+    let (counts, rest) = after.split_at(end);
+    let of = |holds| causes.iter().filter(|a| a.answer == holds).count();
+    let out = format!("{} ruled out", of(Holds::No));
+    let unknown = format!("{} cannot tell", of(Holds::CannotTell));
+    assert!(
+        counts.contains(&out) && counts.contains(&unknown),
+        "{answer}"
+    );
+    format!("{before}# causes judged{rest}")
 }
 
 macro_rules! golden {

@@ -34,6 +34,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::SLOW_APPLICATION,
     ],
     no: Some(no),
+    rule_out,
     symptom: None,
     find: |story| {
         let all = listener_places(story).filter_map(Uneven::of);
@@ -76,6 +77,38 @@ fn no(asked: &Asked) -> Option<Step> {
             )
         }),
     }
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let places = whole.listeners().map(|here| {
+        let socks = live(here);
+        let local = Quantity::new(here.address(), here.address());
+        let sockets = || {
+            let row = here.listener.fullest().map(|s| s.last_row);
+            Quantity::of(socks.len() as u64, "socket").rows(row)
+        };
+        let shared = say!("{sockets} listened at {local}", sockets = sockets(), local = &local);
+        if socks.is_empty() {
+            return None;
+        }
+        let shared = Test::from(socks.len() as f64, &limits::SHARED_BY, shared);
+        let waiting = socks.iter().map(|s| s.waiting_samples).max().unwrap_or(0);
+        let samples = socks.iter().map(|s| u64::from(s.samples)).sum::<u64>();
+        let longest = longest_wait(&socks).map_or(0, |(ns, _)| ns);
+        let says = say!(
+            "of {sockets} that listen at {local} one had somebody waiting in {waiting} of {samples}, for {longest_wait_ms} at most",
+            sockets = sockets(),
+            local,
+            waiting = Quantity::count(waiting),
+            samples = Quantity::of(samples, "sample"),
+            longest_wait_ms = Quantity::ns(longest)
+        );
+        // What samples met twice was there, however short each look found it.
+        let seen = waiting >= limits::SEEN_TWICE.as_u32();
+        let waited = (!seen).then(|| Test::lasts(longest, &limits::ACCEPT_WAIT_SEEN, says));
+        every([shared].into_iter().chain(waited))
+    });
+    Verdict::nearest(places, "no listener was sampled")
 }
 
 /// The longest that somebody was seen to wait at one of several sockets, ns, and the row that says so.

@@ -43,6 +43,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::SLOW_APPLICATION,
     ],
     no: Some(no),
+    rule_out,
     symptom: Some(Symptom::Connects),
     find: |story| {
         listener_places(story)
@@ -82,16 +83,46 @@ fn no(asked: &Asked) -> Option<Step> {
     })
 }
 
+fn rule_out(whole: &Whole) -> Verdict {
+    let places = whole.listeners().map(|here| {
+        let local = here.listener.local;
+        if here.listener.socks.iter().any(|s| s.stood_full()) {
+            return Some(Answered::unknown(format!(
+                "the accept queue of {local} was full in every sample, and it is not known for how long"
+            )));
+        }
+        if !here.is_counted() {
+            return Some(Answered::unknown(format!("no counter was read where {local} listens")));
+        }
+        let n = drops(here);
+        let of = here.accepted().saturating_add(n);
+        let step = say!(
+            "the full accept queue of {local} dropped {dropped} of {arrived} (ListenOverflows rose by \
+             {listen_overflows})",
+            dropped = Quantity::count(n),
+            arrived = Quantity::of(of, "connection"),
+            listen_overflows = here.risen(counter::LISTEN_OVERFLOWS)
+        );
+        every([Test::events(n, of, &limits::LISTENER_DROPS, step)])
+    });
+    Verdict::nearest(places, NO_ARRIVAL)
+}
+
 /// How much the full accept queue dropped, if it is more than a burst at a start.
 fn dropped(here: ListenerPlace) -> Option<u64> {
+    let dropped = drops(here);
+    (dropped >= limits::LISTENER_DROPS.count()).then_some(dropped)
+}
+
+/// The same, however few.
+fn drops(here: ListenerPlace) -> u64 {
     let overflows = here.rise(counter::LISTEN_OVERFLOWS).by;
-    let dropped = match here.listener.drops() {
+    match here.listener.drops() {
         // Several listeners may share the namespace's counter: each has its own drops.
         Some(own) if overflows > 0 && !here.is_beside_a_full_one() => own.min(overflows),
         // Not sampled, or not counted: only the late ACKs say which listener it was.
         _ => here.ghosts().0,
-    };
-    (dropped >= limits::LISTENER_DROPS.count()).then_some(dropped)
+    }
 }
 
 impl<'a> Overflow<'a> {

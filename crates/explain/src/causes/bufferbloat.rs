@@ -4,7 +4,8 @@ use analysis::account;
 use analysis::stats::{median, quantile};
 use analysis::words::{figure, rounded};
 
-use crate::places::path::{Path, min_rtt_us, paths, rate, sample_rows, senders};
+use crate::limits;
+use crate::places::path::{Path, min_rtt_us, paths, rate, sample_rows, senders, usual_rtt};
 use crate::places::standing_queue::{Queue, alike_us, all_bbr, least_us, median_rtt};
 use crate::vocabulary::*;
 
@@ -24,6 +25,7 @@ pub(crate) const CAUSE: Cause = Cause {
     rivals: &[Id::SLOW_READER, Id::PATH_LOSS],
     explains: &[Id::SLOW_PEER],
     no: Some(no),
+    rule_out,
     symptom: Some(Symptom::Retransmits),
     find: |story| {
         paths(story)
@@ -52,6 +54,28 @@ fn no(asked: &Asked) -> Option<Step> {
             min_rtt_us = Quantity::us(shortest)
         )
     })
+}
+
+/// The transfer that waited longest beside the shortest round trip of its path.
+fn rule_out(whole: &Whole) -> Verdict {
+    let paths = whole.losses().iter().map(|losses| {
+        let shortest = min_rtt_us(&losses.ends)?;
+        let bulk = losses.ends.iter().filter(|e| e.transfer.fills_path());
+        let usual = bulk.filter_map(usual_rtt).max()?;
+        let says = || {
+            say!(
+                "a transfer had round trips of {rtt_us} (median), the shortest of its path took {min_rtt_us}",
+                rtt_us = Quantity::us(usual).rows(sample_rows(&losses.ends)),
+                min_rtt_us = Quantity::us(shortest)
+            )
+        };
+        let longer_ns = u64::from(usual.saturating_sub(shortest)) * 1_000;
+        every([
+            Test::lasts(longer_ns, &limits::QUEUE_DELAY, says()),
+            Test::from(f64::from(usual) / f64::from(shortest), &limits::QUEUE_TIMES, says()),
+        ])
+    });
+    Verdict::nearest(paths, "no transfer was seen to fill a path")
 }
 
 /// Of connections that are over before a sample sees them: how long their handshakes took.

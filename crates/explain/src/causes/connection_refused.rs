@@ -38,6 +38,7 @@ pub(crate) const CAUSE: Cause = Cause {
     rivals: &[Id::INJECTED_RESET, Id::ACCEPT_QUEUE_OVERFLOW],
     explains: &[],
     no: Some(no),
+    rule_out,
     symptom: Some(Symptom::Connects),
     find,
 };
@@ -63,6 +64,43 @@ fn no(asked: &Asked) -> Option<Step> {
     } else {
         never_came(resets)
     }
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let says = |refused: Quantity, of: u64| {
+        say!(
+            "{refused} of {connects} were refused",
+            refused,
+            connects = Quantity::of(of, "connect")
+        )
+    };
+    let places = places(whole.story).into_iter().map(|place| {
+        let (n, of) = (place.refused(), place.tried.max(place.refused()));
+        // Of a caller that goes on trying fewer are enough.
+        let over = seconds(&place) >= limits::FAILED_OVER.s();
+        let least = if over {
+            &limits::FAILED_AGAIN
+        } else {
+            &limits::REFUSED
+        };
+        let refused = || Quantity::count(n).rows(place.rows());
+        every([
+            Test::events(n, of, least, says(refused(), of)),
+            Test::share(n, of, &limits::REFUSED_SHARE, says(refused(), of)),
+        ])
+    });
+    let by_icmp = whole.silent().iter().map(by_icmp::refuted);
+    let places: Vec<_> = places.chain(by_icmp).collect();
+    let of = whole.opened();
+    let none = || {
+        every([Test::events(
+            0,
+            of,
+            &limits::FAILED_AGAIN,
+            says(Quantity::count(0u64), of),
+        )])
+    };
+    Verdict::nearest_or(places, none, NO_CONNECT)
 }
 
 /// Of connects that failed without a local port: hardly one was answered.

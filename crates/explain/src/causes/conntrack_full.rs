@@ -31,6 +31,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     explains: &[],
     no: Some(no),
+    rule_out,
     symptom: Some(Symptom::Connects),
     find: |story| places(story).iter().filter_map(judge).collect(),
 };
@@ -86,6 +87,26 @@ fn no(asked: &Asked) -> Option<Step> {
             conntrack_dropped = &table.conntrack_dropped
         )
     })
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let structures = &whole.story.structures;
+    let tables = structures.named("conntrack").map(|(netns, _)| {
+        let table = Table::of(whole.story, netns)?;
+        let says = || {
+            say!(
+                "connection tracking held {entries} of {limit} entries at most, and dropped {conntrack_dropped}",
+                entries = &table.entries,
+                limit = &table.limit,
+                conntrack_dropped = &table.conntrack_dropped
+            )
+        };
+        every([
+            Test::share(table.held, table.most, &limits::CONNTRACK_FULL, says()),
+            Test::from(table.dropped as f64, &limits::UNANSWERED, says()),
+        ])
+    });
+    Verdict::nearest(tables, "no table of tracked connections was read")
 }
 
 fn judge(place: &UnansweredSyns) -> Option<Finding> {

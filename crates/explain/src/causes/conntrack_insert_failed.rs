@@ -2,7 +2,7 @@
 
 use crate::limits;
 use crate::places::unanswered_syns::places;
-use crate::places::untracked_syns::{UntrackedSyns, none_failed};
+use crate::places::untracked_syns::{self, UntrackedSyns, none_failed};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -26,6 +26,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     explains: &[],
     no: Some(no),
+    rule_out,
     symptom: Some(Symptom::Connects),
     find: |story| {
         let places = places(story);
@@ -49,6 +50,10 @@ fn no(asked: &Asked) -> Option<Step> {
             lost_twice = Quantity::of(untracked.lost_again.1, "connect")
         ))
     })
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    untracked_syns::rule_out(whole)
 }
 
 fn judge(untracked: &UntrackedSyns) -> Finding {

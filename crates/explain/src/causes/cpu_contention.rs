@@ -35,6 +35,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     explains: &[Id::SLOW_APPLICATION, Id::SLOW_ACCEPT, Id::SLOW_READER],
     no: Some(no),
+    rule_out,
     symptom: None,
     find: |story| places(story).iter().map(judge).collect(),
 };
@@ -66,6 +67,36 @@ fn no(asked: &Asked) -> Option<Step> {
         .or_else(|| asked.had_a_cpu())
         .or_else(|| nobody_waits(asked))
         .or_else(|| behind_its_own(asked))
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let owners = owners(whole.story);
+    let theirs = |t: &&Thread| owners.contains(&t.pid) && !serves_softirq(&t.comm);
+    let places = whole.story.threads.all().filter(theirs).map(|thread| {
+        let says = || {
+            say!(
+                "{comm} waited for a CPU for {waited}, {waiting_share} of the time, and ran for {ran}",
+                comm = Quantity::new(&*thread.comm, &*thread.comm),
+                waited = Quantity::ns(thread.waited_ns()).rows(thread.rows()),
+                waiting_share = Quantity::share(thread.waiting()),
+                ran = Quantity::ns(thread.on_cpu_ns())
+            )
+        };
+        let long = Test::lasts(thread.waited_ns(), &limits::CONTENDED_WAIT, says());
+        // Whose quota is spent need not wait for most of the time.
+        let often = (!is_throttled(whole.story, thread)).then(|| {
+            [
+                Test::from(thread.waiting(), &limits::CONTENDED_SHARE, says()),
+                Test::share(thread.waited_ns(), thread.on_cpu_ns(), &limits::WAITS_TO_RUNNING, says()),
+                Test::lasts(thread.mean_wait_ns(), &limits::SCHEDULERS_TURN, says()),
+            ]
+        });
+        every([long].into_iter().chain(often.into_iter().flatten()))
+    });
+    Verdict::nearest(
+        places,
+        "no thread was seen of a process that has connections",
+    )
 }
 
 /// What the process waits for is its own service.

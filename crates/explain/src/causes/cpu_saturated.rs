@@ -34,6 +34,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     explains: &[Id::SLOW_APPLICATION, Id::SLOW_ACCEPT, Id::SLOW_READER],
     no: Some(no),
+    rule_out,
     symptom: None,
     find: |story| {
         let services = places(story);
@@ -95,6 +96,28 @@ fn no(asked: &Asked) -> Option<Step> {
     })
 }
 
+fn rule_out(whole: &Whole) -> Verdict {
+    let own = services(whole.story).into_iter().map(|(_, threads)| {
+        let (waited, ran) = (sum(&threads, Thread::waited_ns), sum(&threads, Thread::on_cpu_ns));
+        let longest = threads.iter().max_by_key(|t| t.waited_ns())?;
+        let says = || {
+            say!(
+                "the threads of {comm} waited for a CPU for {waited_ms} in all, and ran for {ran_ms}",
+                comm = Quantity::new(&*longest.comm, &*longest.comm),
+                waited_ms = Quantity::ns(waited).rows(longest.rows()),
+                ran_ms = Quantity::ns(ran)
+            )
+        };
+        every([
+            Test::lasts(waited, &limits::BETWEEN_SAMPLES, says()),
+            Test::share(waited, ran, &limits::WAITS_TO_RUNNING, says()),
+            Test::lasts(mean_wait_ns(&threads), &limits::SCHEDULERS_TURN, says()),
+        ])
+    });
+    let nothing = "no thread was seen of a process that has connections";
+    Verdict::nearest(own.chain([steal::refuted(whole.story)]), nothing)
+}
+
 /// For how long a cgroup that a process is in was throttled, ms; of one that is not known, any.
 fn throttled_ms(story: &Story, pid: u32) -> f64 {
     let process = story.processes.get(pid);
@@ -109,7 +132,8 @@ fn throttled_ms(story: &Story, pid: u32) -> f64 {
     its.map(|(_, line)| line.rise()).fold(0.0, f64::max)
 }
 
-fn places(story: &Story) -> Vec<Saturated<'_>> {
+/// The processes and threads of each service that has connections.
+fn services(story: &Story) -> Vec<(BTreeSet<u32>, Vec<&Thread>)> {
     // Processes that hold a listener in common are one service.
     let mut services: BTreeMap<(bool, u32), BTreeSet<u32>> = BTreeMap::new();
     let mut first: AHashMap<u32, u32> = AHashMap::new();
@@ -127,11 +151,17 @@ fn places(story: &Story) -> Vec<Saturated<'_>> {
     for thread in story.threads.all().filter(|t| !serves_softirq(&t.comm)) {
         threads.entry(thread.pid).or_default().push(thread);
     }
-    let all = services.into_values().filter_map(|pids| {
+    let all = services.into_values().map(|pids| {
         let its = pids.iter().filter_map(|pid| threads.get(pid));
         let its: Vec<&Thread> = its.flatten().copied().collect();
-        Saturated::of(story, pids, its)
+        (pids, its)
     });
+    all.collect()
+}
+
+fn places(story: &Story) -> Vec<Saturated<'_>> {
+    let all = services(story).into_iter();
+    let all = all.filter_map(|(pids, threads)| Saturated::of(story, pids, threads));
     let mut all: Vec<_> = all.collect();
     all.sort_by_key(|s| std::cmp::Reverse(s.waited_ns()));
     all.truncate(MAX_PER_CAUSE);

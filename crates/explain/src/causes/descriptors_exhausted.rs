@@ -33,6 +33,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::SLOW_APPLICATION,
     ],
     no: Some(no),
+    rule_out,
     symptom: None,
     find: |story| places(story).iter().map(judge).collect(),
 };
@@ -75,6 +76,32 @@ fn no(asked: &Asked) -> Option<Step> {
             limit = Quantity::count(limit)
         )
     })
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let story = whole.story;
+    let open = of_processes(story).into_values().map(|(comm, line)| {
+        let limit = line.limit?;
+        let left = (limit - line.most).max(0.0);
+        let step = say!(
+            "{comm} had {left} of {limit} descriptors left at least",
+            comm = Quantity::new(comm, comm),
+            left = Quantity::count(left as u64).rows([line.row]),
+            limit = Quantity::count(limit as u64)
+        );
+        every([Test::from((limit - line.most).max(0.0), &limits::ONE, step).below()])
+    });
+    let denied = story.denied.all().map(|(_, denials)| {
+        let step = say!(
+            "{calls} failed for want of a descriptor",
+            calls = Quantity::of(denials.count(), "call").rows([denials.row])
+        );
+        every([Test::from(denials.count() as f64, &limits::ONE, step)])
+    });
+    Verdict::nearest(
+        open.chain(denied),
+        "the descriptors of no process were read",
+    )
 }
 
 /// The descriptors of each process, and its name.

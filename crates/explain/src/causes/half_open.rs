@@ -34,6 +34,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     explains: &[],
     no: Some(no),
+    rule_out,
     symptom: Some(Symptom::Connects),
     find,
 };
@@ -74,6 +75,21 @@ fn no(asked: &Asked) -> Option<Step> {
     let told = asked.story.health.has(&SourceName::Drops);
     (told && met < limits::HALF_OPEN_MET.as_usize() as u64)
         .then(|| say!("{reached} met an established socket there", reached))
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let met = &whole.story.refusals.half_open;
+    let (n, of) = (
+        Whole::most_by(met.iter().map(|seen| key(seen.netns, seen.local))),
+        whole.opened(),
+    );
+    let rows = met.iter().map(|seen| seen.row()).take(SHOWN_ROWS);
+    let step = say!(
+        "{reached} of {opened} met an established socket",
+        reached = Quantity::count(n).rows(rows),
+        opened = Quantity::of(of, "connection that was opened or tried")
+    );
+    Verdict::events(n, of, &limits::HALF_OPEN_MET, step, NO_CONNECTION)
 }
 
 /// Connections that end as those of a server do that closes first: it, and not the client, has TIME_WAIT sockets.

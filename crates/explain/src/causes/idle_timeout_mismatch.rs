@@ -7,7 +7,7 @@ use analysis::words::{count, duration, percent, plural};
 
 use crate::limits;
 use crate::places::peer_resets::{
-    PeerResets, Phase, Reset, is_foreign, places, reset_of, spread, usual,
+    self, PeerResets, Phase, Reset, is_foreign, places, reset_of, spread, usual,
 };
 use crate::vocabulary::*;
 
@@ -38,6 +38,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     explains: &[],
     no: Some(no),
+    rule_out,
     symptom: None,
     find,
 };
@@ -79,6 +80,10 @@ fn no(asked: &Asked) -> Option<Step> {
             resets = Quantity::of(resets.count(), "reset").rows(resets.received_rows())
         )
     })
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    peer_resets::rule_out(whole, |_| true)
 }
 
 fn find(story: &Story) -> Found {

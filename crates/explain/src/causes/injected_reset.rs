@@ -42,6 +42,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     explains: &[],
     no: Some(no),
+    rule_out,
     symptom: None,
     find,
 };
@@ -68,6 +69,42 @@ fn no(asked: &Asked) -> Option<Step> {
         Some(refusals) => no_socket_was_there(refusals),
         None => sockets_sent_them(asked.resets()?).or_else(|| the_peer_had_closed(asked.resets()?)),
     }
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let story = whole.story;
+    if !story.health.sees(&SourceName::ResetsUnmatched) || story.resets.folded > 0 {
+        return Verdict::cannot("not every reset that this host sent is known");
+    }
+    let says = |resets: Quantity, of: u64| {
+        say!(
+            "{resets} came on {connections} that no socket of this host is known to have sent",
+            resets,
+            connections = Quantity::of(of, "connection")
+        )
+    };
+    let sites = sites(story, &Own::of(story)).into_iter();
+    let places = sites.flat_map(|site| {
+        let of = site.of().max(site.ends.count());
+        let of_kind = |n: usize, least| {
+            let resets = Quantity::of(n as u64, "reset").rows(site.ends.received_rows());
+            every([Test::events(n as u64, of, least, says(resets, of))])
+        };
+        [
+            of_kind(site.ends.refused.len(), &limits::REFUSED),
+            of_kind(site.ends.broken.len(), &limits::BROKEN),
+        ]
+    });
+    let of = story.conns.len() as u64;
+    let none = || {
+        every([Test::events(
+            0,
+            of,
+            &limits::BROKEN,
+            says(Quantity::of(0u64, "reset"), of),
+        )])
+    };
+    Verdict::nearest_or(places.collect::<Vec<_>>(), none, NO_CONNECTION)
 }
 
 /// The other end itself had closed: it answers with a reset what comes after its FIN.

@@ -26,6 +26,7 @@ pub(crate) const CAUSE: Cause = Cause {
     rivals: &[],
     explains: &[],
     no: None,
+    rule_out,
     symptom: Some(Symptom::Retransmits),
     find: |story| find(story).into(),
 };
@@ -174,6 +175,31 @@ fn advice(scope: &Scope, name: &str, received: bool, damaged: bool, part: &str) 
             netns: scope.netns.inode,
             device: name.to_string(),
         })
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let softnet = by_softnet(whole.story);
+    let places = interfaces(whole.story)
+        .into_iter()
+        .flat_map(|((_, name), traffic)| {
+            [(traffic.received, softnet), (traffic.sent, 0)].map(|(way, softnet)| {
+                let lost = way.lost().saturating_sub(softnet);
+                let of = way.packets.saturating_add(lost);
+                let says = || {
+                    say!(
+                        "{name} lost {lost} of {packets}",
+                        name = Quantity::new(&*name, &*name),
+                        lost = Quantity::count(lost).rows(way.rows.iter().copied()),
+                        packets = Quantity::of(of, "packet")
+                    )
+                };
+                every([
+                    Test::events(lost, of, &limits::HOST_DROPS, says()),
+                    Test::share(lost, of, &limits::LOSS_GOVERNS, says()),
+                ])
+            })
+        });
+    Verdict::nearest(places, "no interface was seen to carry a packet")
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ pub(crate) const CAUSE: Cause = Cause {
     rivals: &[Id::SOFTIRQ_STARVATION, Id::LOOKUP_TABLE_GROWTH],
     explains: &[],
     no: None,
+    rule_out,
     symptom: None,
     find: |story| judge(story).into_iter().collect(),
 };
@@ -201,6 +202,38 @@ fn advice(raised: &Raised, cpus: usize) -> Vec<Advice> {
         })
     });
     of_device.collect()
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let cpus: Vec<Cpu> = whole.story.cpus.all().collect();
+    let busiest = cpus
+        .iter()
+        .max_by(|a, b| softirq(a.spent).total_cmp(&softirq(b.spent)));
+    let Some(busiest) = busiest.filter(|_| cpus.len() > 1) else {
+        return Verdict::cannot("there are not two CPUs to compare");
+    };
+    let others = cpus.iter().filter(|c| c.number != busiest.number);
+    let rest = others.map(|c| c.idle).sum::<f64>() / (cpus.len() - 1) as f64;
+    let all: u64 = cpus.iter().map(|c| c.processed).sum();
+    let says = || {
+        say!(
+            "CPU {number} spent {softirq_share} of its time on packets, the most of all, rested {idle} and took \
+             {taken} of {packets}; the others rested {others_idle}",
+            number = Quantity::count(busiest.number),
+            softirq_share = Quantity::share(softirq(busiest.spent)).rows(busiest.rows),
+            idle = Quantity::share(busiest.idle),
+            taken = Quantity::count(busiest.processed),
+            packets = Quantity::of(all, "packet"),
+            others_idle = Quantity::share(rest)
+        )
+    };
+    let tests = every([
+        Test::from(softirq(busiest.spent), &limits::SOFTIRQ_SHARE, says()),
+        Test::from(busiest.idle, &limits::REST, says()).below(),
+        Test::from(rest, &limits::OTHERS_REST, says()),
+        Test::share(busiest.processed, all, &limits::ONE_CPU_TAKES, says()),
+    ]);
+    Verdict::nearest([tests], "no CPU was seen to take a packet")
 }
 
 #[cfg(test)]

@@ -35,6 +35,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     explains: &[],
     no: Some(no),
+    rule_out,
     symptom: Some(Symptom::Connects),
     find: |story| {
         let connects = places(story);
@@ -64,6 +65,49 @@ fn no(asked: &Asked) -> Option<Step> {
             None => asked.answered(),
         },
     }
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let says = |dropped: Quantity, of: u64| {
+        say!(
+            "firewalls of this host dropped {dropped} of {opened}",
+            dropped,
+            opened = Quantity::of(of, "connection that was opened or tried")
+        )
+    };
+    let syns = whole.silent().iter().filter(|p| p.firewall_drops() > 0).map(|place| {
+        let lost = place.firewall_drops();
+        let of = place.times.total().max(place.passed()).saturating_add(lost);
+        let refused = whole.story.all(&place.clients);
+        let refused = refused.filter(|(_, c)| c.refused.is_some()).count() as u64;
+        let dropped = Quantity::of(lost, "SYN").rows(place.firewall_rows());
+        let answered = say!(
+            "{refused} of {dropped} that a firewall of this host dropped were answered by a reset",
+            refused = Quantity::count(refused),
+            dropped = &dropped
+        );
+        every([
+            Test::events(lost, of, &limits::FIREWALL_SEEN, says(dropped.clone(), of)),
+            Test::share(refused, lost, &limits::MOST, answered).below(),
+        ])
+    });
+    let syns: Vec<_> = syns.collect();
+    let of = whole.opened();
+    let none = || {
+        every([Test::events(
+            0,
+            of,
+            &limits::FIREWALL_SEEN,
+            says(whole.firewalled(), of),
+        )])
+    };
+    let none = if syns.is_empty() { none() } else { None };
+    Verdict::nearest(
+        syns.into_iter()
+            .chain([none])
+            .chain(established::refuted(whole)),
+        NO_CONNECTION,
+    )
 }
 
 /// Of ends that send.

@@ -34,6 +34,7 @@ pub(crate) const CAUSE: Cause = Cause {
     rivals: &[Id::PORT_SEARCH_COST, Id::SOFTIRQ_STARVATION],
     explains: &[],
     no: Some(no),
+    rule_out,
     symptom: None,
     find: |story| {
         KINDS
@@ -74,6 +75,39 @@ fn no(asked: &Asked) -> Option<Step> {
             mean_chain = Quantity::new(walk, figure(walk)).rows([row])
         )
     })
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let profile = &whole.story.profile;
+    let of = samples(&profile.groups);
+    let kinds = KINDS.iter().map(|kind| {
+        let n = samples(profile.passing(kind.functions));
+        let cpu = profile.of_one_cpu(n);
+        let says = || {
+            say!(
+                "{walking} of {of_samples} are in functions that walk {name}, {of_one_cpu} of one CPU",
+                walking = Quantity::count(n),
+                of_samples = Quantity::of(of, "sample"),
+                name = Quantity::new(kind.name, kind.name),
+                of_one_cpu = Quantity::share(cpu)
+            )
+        };
+        let sizes = whole.story.structures.named(kind.structure);
+        let walks = sizes.map(|(_, size)| (passed(&size.fullest), size.fullest.row));
+        let longest = walks.max_by(|a, b| a.0.total_cmp(&b.0));
+        let walk = longest.map(|(walk, row)| {
+            let mean_chain = Quantity::new(walk, figure(walk)).rows([row]);
+            let step = say!(
+                "a look-up in {name} passes {mean_chain} entries",
+                name = Quantity::new(kind.name, kind.name),
+                mean_chain
+            );
+            Test::from(walk, kind.least_walk, step)
+        });
+        let cpu = Test::from(cpu, &limits::LOOKUP_CPU, says());
+        every([Test::events(n, of, &limits::LOOKUP_SAMPLES, says()), cpu].into_iter().chain(walk))
+    });
+    Verdict::nearest(kinds, "the CPU profile has no sample")
 }
 
 /// A structure that is walked too long.

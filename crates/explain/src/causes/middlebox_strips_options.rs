@@ -28,6 +28,7 @@ pub(crate) const CAUSE: Cause = Cause {
     rivals: &[Id::SYN_COOKIE_OPTIONS_LOST, Id::SLOW_READER],
     explains: &[],
     no: Some(no),
+    rule_out,
     symptom: None,
     find: |story| places(story).iter().map(judge).collect(),
 };
@@ -68,6 +69,20 @@ fn no(asked: &Asked) -> Option<Step> {
             without
         )
     })
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let known = || whole.story.conns.iter().filter(|c| c.agreed.is_some());
+    let lacking = known().filter(|c| stripped(whole.story, c));
+    let (n, of) = (lacking.clone().count() as u64, known().count() as u64);
+    let rows = lacking.filter_map(Conn::row).take(SHOWN_ROWS);
+    let step = say!(
+        "{lacking} of {connections} lack SACK or window scaling where the host has them switched on",
+        lacking = Quantity::count(n).rows(rows),
+        connections = Quantity::of(of, "connection")
+    );
+    let nothing = "of no connection is known which options it has";
+    Verdict::events(n, of, &limits::ONE, step, nothing)
 }
 
 fn places(story: &Story) -> Vec<Stripped<'_>> {

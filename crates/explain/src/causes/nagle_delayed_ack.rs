@@ -33,6 +33,7 @@ pub(crate) const CAUSE: Cause = Cause {
     rivals: &[Id::TAIL_LOSS, Id::SLOW_READER],
     explains: &[],
     no: Some(no),
+    rule_out,
     symptom: None,
     find,
 };
@@ -62,6 +63,28 @@ fn no(asked: &Asked) -> Option<Step> {
             samples = Quantity::of(of, "sample").rows(sample_rows(ends))
         )
     })
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let story = whole.story;
+    let mut held: BTreeMap<ServiceKey, Vec<End>> = BTreeMap::new();
+    for end in whole.ends() {
+        held.entry(account::service(story, end.conn))
+            .or_default()
+            .push(*end);
+    }
+    let held = held.into_values().map(|ends| {
+        let sum = |of: fn(&End) -> u32| ends.iter().map(|e| u64::from(of(e))).sum::<u64>();
+        let (n, of) = (sum(|e| e.transfer.held), sum(|e| e.transfer.samples));
+        let step = say!(
+            "{held_samples} of {samples} found a segment held back although the windows had room",
+            held_samples = Quantity::count(n).rows(sample_rows(&ends)),
+            samples = Quantity::of(of, "sample")
+        );
+        every([Test::events(n, of, &limits::HELD_SAMPLES, step)])
+    });
+    let late = story.exchanges().iter().map(left_late::refuted);
+    Verdict::nearest(held.chain(late), "no connection was sampled")
 }
 
 fn find(story: &Story) -> Found {

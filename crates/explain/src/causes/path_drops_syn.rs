@@ -32,6 +32,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     explains: &[],
     no: Some(no),
+    rule_out,
     symptom: Some(Symptom::Connects),
     find: |story| {
         let hosts = Hosts::of(story);
@@ -48,6 +49,49 @@ fn no(asked: &Asked) -> Option<Step> {
         .or_else(|| dropped_here(asked))
         .or_else(|| refused_by_time_wait(asked))
         .or_else(|| no_syn_lost(asked))
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let says = |silent: &Quantity, of: u64| {
+        say!(
+            "{silent} of {connects} got no answer to a SYN",
+            silent,
+            connects = Quantity::of(of, "connect")
+        )
+    };
+    let places = whole.silent().iter().map(|place| {
+        let times = &place.times;
+        let (n, of) = (times.silent(), times.total());
+        let silent = Quantity::count(n).rows(times.rows.iter().copied());
+        let in_vain = place.passed() == 0 && times.gave_up_ns().is_some();
+        let least = if in_vain { &limits::IN_VAIN } else { &limits::UNANSWERED };
+        let many = [
+            Test::events(n, of, least, says(&silent, of)),
+            Test::share(n, of, &limits::PATH_DROPS_SYN_SHARE, says(&silent, of)),
+        ];
+        // One that hangs is enough.
+        let hangs = !place.hanging(limits::STALL.ns()).is_empty();
+        let many = many.into_iter().filter(|_| !hangs);
+        let unanswered = times.unanswered_syns();
+        let dropped = place.drops_here().max(place.listener_drops());
+        let here = say!(
+            "{dropped_here} for {at} came as far as this host, which dropped them, of {unanswered} without an answer",
+            at = Quantity::new(place.at.to_string(), place.at.to_string()),
+            dropped_here = Quantity::of(dropped, "packet").rows(place.drop_rows()),
+            unanswered = Quantity::of(unanswered, "SYN")
+        );
+        every(many.chain([Test::share(dropped, unanswered, &limits::MOST, here).below()]))
+    });
+    let of = whole.connects();
+    let none = || {
+        every([Test::events(
+            0,
+            of,
+            &limits::UNANSWERED,
+            says(&Quantity::count(0u64), of),
+        )])
+    };
+    Verdict::nearest_or(places, none, NO_CONNECT)
 }
 
 /// Hardly a SYN was retransmitted; of calls that took long, in their namespace.

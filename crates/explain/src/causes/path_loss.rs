@@ -4,7 +4,10 @@ mod full;
 mod one_port;
 mod short;
 
+use std::collections::BTreeMap;
+
 use analysis::STALL;
+use analysis::account::service;
 use analysis::stats::median;
 use analysis::words::{bit_rate, bytes, count, percent, plural, rounded};
 
@@ -39,6 +42,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     explains: &[Id::SLOW_PEER],
     no: Some(no),
+    rule_out,
     symptom: Some(Symptom::Retransmits),
     find: |story| find(story).into(),
 };
@@ -67,6 +71,67 @@ fn no(asked: &Asked) -> Option<Step> {
         (_, Some(connects)) => no_data_lost(connects),
         _ => asked.brought().or_else(|| few_retransmitted(asked)),
     }
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let paths = whole.losses().iter().flat_map(|losses| {
+        let rows = || sample_rows(&losses.ends);
+        let lost = || {
+            say!(
+                "{lost} of {segments} were lost",
+                lost = Quantity::count(losses.lost).rows(rows()),
+                segments = Quantity::of(losses.segments, "segment")
+            )
+        };
+        let (again, few) = (losses.lost.saturating_add(losses.spurious), losses.lost < limits::PATH_LOST.count());
+        let most = if few { 0.0 } else { crowded_share(whole.story, losses) };
+        let spurious = say!(
+            "the receivers had {duplicates} of {retransmitted} already (DSACK)",
+            duplicates = Quantity::count(losses.spurious).rows(rows()),
+            retransmitted = Quantity::of(again, "segment")
+        );
+        let here = say!(
+            "of {lost} packets that were lost this host itself dropped {dropped_here}",
+            lost = Quantity::count(losses.lost).rows(rows()),
+            dropped_here = Quantity::count(losses.dropped)
+        );
+        let tails = say!(
+            "{waited} of {retransmitted} retransmitted waited for a timer, as the ends of messages do",
+            waited = Quantity::count(losses.waited).rows(rows()),
+            retransmitted = Quantity::of(losses.waited.saturating_add(losses.fast), "segment")
+        );
+        let crowded = say!(
+            "of what one port sent {lost_share} was lost, where most was",
+            lost_share = Quantity::share(most).rows(rows())
+        );
+        let enough = || Test::events(losses.lost, losses.segments, &limits::PATH_LOST, lost());
+        [
+            every([
+                enough(),
+                Test::share(losses.lost, losses.segments, &limits::LOSS_GOVERNS, lost()),
+                Test::share(losses.spurious, losses.lost, &limits::MOST, spurious).below(),
+                Test::share(losses.dropped, losses.lost, &limits::SMALL_PART, here).below(),
+                Test::from(losses.tail_share(), &limits::TAILS, tails).below(),
+            ]),
+            every([enough(), Test::from(most, &limits::WINDOW_OF_EIGHT, crowded)]),
+        ]
+    });
+    Verdict::nearest(paths.chain(short::refuted(whole.story)), NO_PATH)
+}
+
+/// The largest share that was lost of what one port sent over the path, of all that goes by loss, or of all.
+fn crowded_share(story: &Story, losses: &Losses) -> f64 {
+    let mut by_port: BTreeMap<u16, Vec<End>> = BTreeMap::new();
+    for end in losses.ends.iter().filter(|e| goes_by_loss(e)) {
+        by_port
+            .entry(service(story, end.conn).2.port)
+            .or_default()
+            .push(*end);
+    }
+    let all: Vec<End> = by_port.values().flatten().copied().collect();
+    let parts = by_port.into_values().chain([all]);
+    let shares = parts.map(|ends| Losses::of(story, ends).share());
+    shares.fold(losses.share(), f64::max)
 }
 
 /// Of the connections of a process that are too short to be sampled.

@@ -35,6 +35,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::ROUTE_OR_NEIGHBOUR_FAILURE,
     ],
     no: None,
+    rule_out,
     symptom: Some(Symptom::Retransmits),
     find: |story| find(story).into(),
 };
@@ -275,6 +276,23 @@ impl<'a> Outage<'a> {
             ])
             .verify(sentence!("`tcpwhy trace retransmits --addr {to}` shows no bursts of `rto` of many connections at once.", to))
     }
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let story = whole.story;
+    let ends = || whole.ends().iter().filter(|e| !e.conn.remote.is_loopback());
+    let way = |e: &End| (e.conn.netns, e.conn.local.addr, e.conn.remote.addr);
+    let hung = || ends().filter(|e| hung(story, e));
+    let (n, of) = (Whole::most_by(hung().map(way)), ends().count() as u64);
+    let rows = hung()
+        .flat_map(|e| e.transfer.rows.first().copied())
+        .take(SHOWN_ROWS);
+    let step = say!(
+        "{hung} of {connections} hung for three timeouts in a row, and went on",
+        hung = Quantity::count(n).rows(rows),
+        connections = Quantity::of(of, "sampled connection")
+    );
+    Verdict::events(n, of, &limits::SEVERAL_HANG, step, NO_PATH)
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     explains: &[Id::PATH_LOSS, Id::TAIL_LOSS],
     no: Some(no),
+    rule_out,
     symptom: Some(Symptom::Retransmits),
     find: |story| places(story).iter().map(judge).collect::<Vec<_>>().into(),
 };
@@ -74,6 +75,23 @@ fn no(asked: &Asked) -> Option<Step> {
             timeouts_in_a_row
         )
     })
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let hung_ns = |end: &&End| match end.transfer.stall.in_a_row() {
+        0 => 0,
+        _ => silence_ns(whole.story, end),
+    };
+    let longest = whole.ends().iter().max_by_key(hung_ns).map(|end| {
+        let ns = hung_ns(&end);
+        let step = say!(
+            "what a connection sent was not acknowledged for {silence} at most, with {timeouts} in a row",
+            silence = Quantity::ns(ns).rows(sample_rows(&[*end])),
+            timeouts = Quantity::of(end.transfer.stall.in_a_row(), "timeout")
+        );
+        every([Test::lasts(ns, &limits::STALL, step)])
+    });
+    Verdict::nearest(longest, "no connection was sampled")
 }
 
 fn places(story: &Story) -> Vec<Silent<'_>> {

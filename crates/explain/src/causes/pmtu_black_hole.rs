@@ -34,6 +34,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     explains: &[Id::PATH_LOSS, Id::TAIL_LOSS],
     no: Some(no),
+    rule_out,
     symptom: Some(Symptom::Retransmits),
     find: |story| places(story).iter().map(judge).collect::<Vec<_>>().into(),
 };
@@ -69,6 +70,31 @@ fn no(asked: &Asked) -> Option<Step> {
             timeouts_in_a_row = Quantity::count(most).rows(sample_rows(ends))
         )
     })
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let hung = |e: &&End| e.transfer.stall.before > 0;
+    let arrived = |e: &End| e.transfer.stall.seen.is_some_and(|seen| seen.sacked > 0);
+    if whole.ends().iter().filter(hung).any(arrived) {
+        let why = "what was sent after a segment that hung has arrived, and the segment has not";
+        return Verdict::cannot(why);
+    }
+    let (older, others): (Vec<&End>, Vec<&End>) = whole.ends().iter().partition(|e| hung(e));
+    let ways = [
+        (older, &limits::FAILED_BESIDE_OLDER),
+        (others, &limits::FAILED_BESIDE),
+    ];
+    let ways = ways.into_iter().map(|(ends, least)| {
+        let end = ends.into_iter().max_by_key(|e| e.transfer.stall.beside)?;
+        let stall = &end.transfer.stall;
+        let step = say!(
+            "{beside} of {timeouts_in_a_row} in a row failed although something else had passed the same way",
+            beside = Quantity::count(stall.beside).rows(sample_rows(&[*end])),
+            timeouts_in_a_row = Quantity::of(stall.in_a_row(), "timeout")
+        );
+        every([Test::from(stall.beside as f64, least, step)])
+    });
+    Verdict::nearest(ways, "no connection was sampled")
 }
 
 fn places(story: &Story) -> Vec<BlackHole<'_>> {

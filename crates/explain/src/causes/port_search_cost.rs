@@ -41,6 +41,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     explains: &[],
     no: Some(no),
+    rule_out,
     symptom: None,
     find: |story| {
         let scarce = destinations(story);
@@ -63,6 +64,21 @@ fn no(asked: &Asked) -> Option<Step> {
             in_kernel = Quantity::count(in_kernel)
         )
     })
+}
+
+/// However it searches, samples of the CPU profile are found in it.
+fn rule_out(whole: &Whole) -> Verdict {
+    let profile = &whole.story.profile;
+    let functions = [FUNCTIONS, &[walked_lists::FUNCTION]].concat();
+    let searching = samples(profile.passing(&functions).filter(|g| !g.softirq));
+    let in_kernel = samples(profile.groups.iter().filter(|g| g.in_kernel()));
+    let step = say!(
+        "{searching} in the search for a local port, of {in_kernel} in the kernel",
+        searching = Quantity::of(searching, "sample"),
+        in_kernel = Quantity::count(in_kernel)
+    );
+    let nothing = "no sample of the CPU profile was taken in the kernel";
+    Verdict::events(searching, in_kernel, &limits::SEARCH_SAMPLES, step, nothing)
 }
 
 fn judge(to: &Destination) -> Option<Finding> {

@@ -28,6 +28,7 @@ pub(crate) const CAUSE: Cause = Cause {
     // What searched in vain searched all ports.
     explains: &[Id::PORT_SEARCH_COST],
     no: Some(no),
+    rule_out,
     symptom: Some(Symptom::Connects),
     find: |story| destinations(story).iter().filter_map(judge).collect(),
 };
@@ -67,6 +68,34 @@ fn no(asked: &Asked) -> Option<Step> {
         ),
         None => say!("{portless} failed without a local port", portless),
     })
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let portless = whole.story.conns.iter().filter(|c| is_portless(c));
+    let (n, of) = (portless.clone().count() as u64, whole.connects());
+    let rows = portless.filter_map(Conn::row).take(SHOWN_ROWS);
+    let step = say!(
+        "{portless} of {connects} failed without a local port",
+        portless = Quantity::count(n).rows(rows),
+        connects = Quantity::of(of, "connect")
+    );
+    let failed = every([Test::events(n, of, &limits::PORTS_FAILED, step)]);
+    // A program that binds first fails before it connects.
+    let used = whole.story.ports.all().map(|((_, _, to), used)| {
+        let step = say!(
+            "{ports_used} of {ports} local ports to {at} were in use at most",
+            ports_used = Quantity::count(used.most.used).rows([used.most.row]),
+            ports = Quantity::count(used.capacity),
+            at = Quantity::new(to.to_string(), to.to_string())
+        );
+        every([Test::share(
+            used.most.used,
+            used.capacity,
+            &limits::PORTS_FULL,
+            step,
+        )])
+    });
+    Verdict::nearest([failed].into_iter().chain(used), NO_CONNECT)
 }
 
 fn judge(to: &Destination) -> Option<Finding> {

@@ -27,6 +27,7 @@ pub(crate) const CAUSE: Cause = Cause {
     rivals: &[Id::PATH_LOSS, Id::LOCAL_FIREWALL_DROP],
     explains: &[],
     no: Some(no),
+    rule_out,
     symptom: Some(Symptom::Retransmits),
     find: |story| places(story).iter().filter_map(judge).collect(),
 };
@@ -88,6 +89,44 @@ fn no(asked: &Asked) -> Option<Step> {
             lost = Quantity::of(losses.lost, "segment").rows(sample_rows(&losses.ends))
         )
     })
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let says = |dropped: u64, rows: Vec<RowRef>, of: u64| {
+        say!(
+            "queueing disciplines of this host dropped {dropped} of {packets}",
+            dropped = Quantity::count(dropped).rows(rows),
+            packets = Quantity::of(of, "packet")
+        )
+    };
+    let places = places(whole.story);
+    let places = places.iter().map(|egress| {
+        let (n, of) = (egress.drops(), egress.segments());
+        let rows = || {
+            egress
+                .flows
+                .iter()
+                .flat_map(|d| d.rows.iter().copied())
+                .take(SHOWN_ROWS)
+                .collect()
+        };
+        every([
+            Test::events(n, of, &limits::QDISC_DROPS, says(n, rows(), of)),
+            Test::share(n, of, &limits::QDISC_SHARE, says(n, rows(), of)),
+        ])
+    });
+    let (of, all) = (whole.packets(), whole.story.drops.all());
+    // Of whose connections it dropped some is not known everywhere.
+    let n: u64 = all.map(|(_, d)| d.by_qdisc).sum();
+    let none = || {
+        every([Test::events(
+            n,
+            of,
+            &limits::QDISC_DROPS,
+            says(n, Vec::new(), of),
+        )])
+    };
+    Verdict::nearest_or(places.collect::<Vec<_>>(), none, NO_PACKET)
 }
 
 fn places(story: &Story) -> Vec<Egress<'_>> {

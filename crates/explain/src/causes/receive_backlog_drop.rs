@@ -22,6 +22,7 @@ pub(crate) const CAUSE: Cause = Cause {
     rivals: &[Id::SOFTIRQ_STARVATION],
     explains: &[],
     no: None,
+    rule_out,
     symptom: Some(Symptom::Retransmits),
     find: |story| judge(story).into_iter().collect(),
 };
@@ -114,6 +115,24 @@ fn advice(longer: u64, place: &str) -> [Advice; 2] {
     .risk("Packets handled on another CPU than their application's cost more cache misses.")
     .effect("Each CPU's queue gets less.");
     [raise, spread]
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let cpus = || whole.story.cpus.all();
+    let lost: u64 = cpus().map(|c| c.dropped).sum();
+    let of = lost.saturating_add(cpus().map(|c| c.processed).sum());
+    let says = || {
+        say!(
+            "the queues of the CPUs (softnet) dropped {dropped} of {packets}",
+            dropped = Quantity::count(lost).rows(cpus().flat_map(|c| c.rows).take(SHOWN_ROWS)),
+            packets = Quantity::of(of, "packet")
+        )
+    };
+    let tests = every([
+        Test::events(lost, of, &limits::HOST_DROPS, says()),
+        Test::share(lost, of, &limits::LOSS_GOVERNS, says()),
+    ]);
+    Verdict::nearest([tests], "no CPU was seen to take a packet")
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ pub(crate) const CAUSE: Cause = Cause {
     rivals: &[Id::SLOW_READER, Id::BUFFERBLOAT, Id::PATH_LOSS],
     explains: &[],
     no: Some(no),
+    rule_out,
     symptom: None,
     find: |story| {
         let held = held_back(story);
@@ -58,6 +59,28 @@ fn no(asked: &Asked) -> Option<Step> {
     filled(asked.story, ends)
         .is_empty()
         .then(|| window.told("its size did not limit"))
+}
+
+/// Of senders how long they waited for the window; of receivers here how it was filled.
+fn rule_out(whole: &Whole) -> Verdict {
+    let bulk = whole
+        .ends()
+        .iter()
+        .filter(|e| e.transfer.acked() >= limits::BULK.bytes());
+    let senders = bulk.map(|end| {
+        let share = rwnd_share(&[*end]);
+        let step = say!(
+            "a transfer waited {window_limited} of its busy time for the peer's window",
+            window_limited = Quantity::share(share).rows(sample_rows(&[*end]))
+        );
+        every([Test::from(share, &limits::HELD, step)])
+    });
+    let receives = |e: &&End| e.transfer.received() >= limits::BULK.bytes();
+    let readers = whole.ends().iter().filter(receives);
+    Verdict::nearest(
+        senders.chain(readers.map(at_receiver::refuted)),
+        NO_TRANSFER,
+    )
 }
 
 /// Of ends that receive from other hosts: what came lay there.

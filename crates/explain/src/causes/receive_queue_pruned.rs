@@ -24,6 +24,7 @@ pub(crate) const CAUSE: Cause = Cause {
     rivals: &[],
     explains: &[],
     no: None,
+    rule_out,
     symptom: Some(Symptom::Retransmits),
     find: |story| {
         let netns: std::collections::BTreeSet<u32> = DROPPED
@@ -152,6 +153,14 @@ fn advice(story: &Story, scope: &Scope) -> Advice {
             "What the window promised finds room, also where segments are small.".into(),
         )
     }
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let share = Some(&limits::LOSS_GOVERNS);
+    let all = DROPPED.iter();
+    let all =
+        all.flat_map(|name| whole.counted(name, counter::IN_SEGS, &limits::HOST_DROPS, share));
+    Verdict::nearest(all, NOT_COUNTED)
 }
 
 #[cfg(test)]

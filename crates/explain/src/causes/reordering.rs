@@ -22,6 +22,7 @@ pub(crate) const CAUSE: Cause = Cause {
     rivals: &[Id::PATH_LOSS, Id::TAIL_LOSS, Id::BUFFERBLOAT],
     explains: &[],
     no: Some(no),
+    rule_out,
     symptom: Some(Symptom::Retransmits),
     find: |story| paths(story).iter().filter_map(judge).collect(),
 };
@@ -39,6 +40,37 @@ fn no(asked: &Asked) -> Option<Step> {
             duplicates = Quantity::count(losses.spurious).rows(sample_rows(&losses.ends)),
             retransmitted = Quantity::of(again, "segment")
         )
+    })
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    whole.on_paths(|losses| {
+        let again = losses.lost.saturating_add(losses.spurious);
+        let duplicates = || Quantity::count(losses.spurious).rows(sample_rows(&losses.ends));
+        let says = |of: u64| {
+            say!(
+                "the receivers had {duplicates} of {segments} already (DSACK)",
+                duplicates = duplicates(),
+                segments = Quantity::of(of, "segment")
+            )
+        };
+        let on_acks = say!(
+            "{fast} of {retransmitted} were retransmitted on ACKs, the others on timers",
+            fast = Quantity::count(losses.fast).rows(sample_rows(&losses.ends)),
+            retransmitted = Quantity::of(again, "segment")
+        );
+        let of = losses.segments;
+        every([
+            Test::events(losses.spurious, of, &limits::REORDERED, says(of)),
+            Test::share(losses.spurious, of, &limits::LOSS_GOVERNS, says(of)),
+            Test::share(
+                losses.spurious,
+                again,
+                &limits::REORDERED_SHARE,
+                says(again),
+            ),
+            Test::share(losses.fast, again, &limits::MOST, on_acks),
+        ])
     })
 }
 

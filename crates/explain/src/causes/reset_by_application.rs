@@ -5,7 +5,7 @@ mod silent_peer;
 use analysis::Why;
 use analysis::words::{count, percent, plural};
 
-use crate::places::server_resets::{Closing, ServerResets, places};
+use crate::places::server_resets::{self, Closing, ServerResets, places};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -24,6 +24,7 @@ pub(crate) const CAUSE: Cause = Cause {
     rivals: &[Id::RESET_UNREAD_DATA, Id::INJECTED_RESET, Id::RESET_BY_PEER],
     explains: &[],
     no: Some(no),
+    rule_out,
     symptom: None,
     find,
 };
@@ -41,6 +42,10 @@ fn no(asked: &Asked) -> Option<Step> {
     let on_purpose = [Why::Linger, Why::KeepAlive];
     let resets = asked.resets()?;
     resets.none_sent(&on_purpose, "SO_LINGER 0 or unanswered keep-alives")
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    server_resets::rule_out(whole, &LINGER, [silent_peer::refuted(whole)])
 }
 
 fn find(story: &Story) -> Found {

@@ -4,7 +4,7 @@
 use analysis::words::{count, percent, plural};
 
 use crate::limits;
-use crate::places::peer_resets::{PeerResets, Phase, is_foreign, places, reset_of};
+use crate::places::peer_resets::{self, PeerResets, Phase, is_foreign, places, reset_of};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -28,6 +28,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     explains: &[],
     no: Some(no),
+    rule_out,
     symptom: None,
     find,
 };
@@ -60,6 +61,10 @@ fn no(asked: &Asked) -> Option<Step> {
             resets = Quantity::of(resets.count(), "reset").rows(resets.received_rows())
         )
     })
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    peer_resets::rule_out(whole, |reset| is_foreign(whole.story, reset.conn))
 }
 
 fn find(story: &Story) -> Found {

@@ -4,7 +4,7 @@ use analysis::Why;
 use analysis::words::{count, percent, plural};
 
 use crate::limits;
-use crate::places::server_resets::{Closing, ServerResets, places};
+use crate::places::server_resets::{self, Closing, ServerResets, places};
 use crate::programs::{self, Setting};
 use crate::vocabulary::*;
 
@@ -28,6 +28,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     explains: &[],
     no: Some(no),
+    rule_out,
     symptom: None,
     find: |story| {
         places(story, &UNREAD)
@@ -47,6 +48,10 @@ const UNREAD: Closing = Closing {
 
 fn no(asked: &Asked) -> Option<Step> {
     asked.resets()?.none_sent(&[Why::UnreadData], "unread data")
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    server_resets::rule_out(whole, &UNREAD, [])
 }
 
 fn judge(resets: &ServerResets) -> Finding {

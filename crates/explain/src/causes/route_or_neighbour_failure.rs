@@ -33,6 +33,7 @@ pub(crate) const CAUSE: Cause = Cause {
     rivals: &[],
     explains: &[],
     no: None,
+    rule_out,
     symptom: None,
     find,
 };
@@ -92,10 +93,7 @@ fn is_told(story: &Story, netns: u32, groups: &[&Group]) -> bool {
 
 fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Finding> {
     let lost: u64 = groups.iter().map(|g| g.count).sum();
-    let rise = |name| story.counters.rise(netns, name).by;
-    let own = rise(counter::IN_SEGS).saturating_add(rise(counter::OUT_SEGS));
-    // What is passed on to others is none of its own segments.
-    let moved = own.max(rise(counter::IP_IN_RECEIVES));
+    let moved = moved(story, netns);
     let few = lost < limits::UNROUTED.count() || !limits::UNROUTED_SHARE.reached(lost, moved);
     if few || is_told(story, netns, groups) {
         return None;
@@ -307,6 +305,57 @@ fn advice(scope: &Scope, why: Why, from: &str, is_to: bool) -> Vec<Advice> {
     });
     let loose = (why == Why::ReversePath).then_some(loose);
     std::iter::once(route).chain(loose).collect()
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let says = |lost: u64, rows: Vec<RowRef>, of: u64| {
+        say!(
+            "{dropped} of {packets} were dropped for their route or neighbour",
+            dropped = Quantity::count(lost).rows(rows),
+            packets = Quantity::of(of, "packet")
+        )
+    };
+    let mut places: BTreeMap<(u32, Why), Vec<&Group>> = BTreeMap::new();
+    for group in whole.story.packets.all() {
+        let dropped = matches!(group.what, What::SynDropped | What::Dropped);
+        if let Some(why) = Why::of(group).filter(|_| dropped) {
+            places.entry((group.netns, why)).or_default().push(group);
+        }
+    }
+    let drops = places.into_iter().map(|((netns, _), groups)| {
+        let lost: u64 = groups.iter().map(|g| g.count).sum();
+        let of = moved(whole.story, netns).saturating_add(lost);
+        let rows = || {
+            groups
+                .iter()
+                .flat_map(|g| g.rows.iter().copied())
+                .take(SHOWN_ROWS)
+                .collect()
+        };
+        every([
+            Test::events(lost, of, &limits::UNROUTED, says(lost, rows(), of)),
+            Test::share(lost, of, &limits::UNROUTED_SHARE, says(lost, rows(), of)),
+        ])
+    });
+    let of = whole.packets();
+    let none = || {
+        every([Test::events(
+            0,
+            of,
+            &limits::UNROUTED,
+            says(0, Vec::new(), of),
+        )])
+    };
+    let all: Vec<_> = drops.chain(unroutable::refuted(whole.story)).collect();
+    Verdict::nearest_or(all, none, NO_PACKET)
+}
+
+/// What a namespace sent and received.
+fn moved(story: &Story, netns: u32) -> u64 {
+    let rise = |name| story.counters.rise(netns, name).by;
+    let own = rise(counter::IN_SEGS).saturating_add(rise(counter::OUT_SEGS));
+    // What is passed on to others is none of its own segments.
+    own.max(rise(counter::IP_IN_RECEIVES))
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     explains: &[],
     no: None,
+    rule_out,
     symptom: None,
     find: |story| paths(story).iter().filter_map(judge).collect(),
 };
@@ -243,6 +244,35 @@ fn leave(comm: &str, scope: &Scope, bytes: u64, most: Option<u64>) -> Advice {
         pid: scope.pid,
         bytes,
     })
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let ends = || whole.losses().iter().flat_map(|losses| &losses.ends);
+    let largest = ends().map(|e| e.transfer.acked()).max().unwrap_or(0);
+    let least = largest.min(limits::BULK.bytes());
+    let places = ends().filter(|e| e.transfer.acked() >= least).map(|end| {
+        let t = end.transfer;
+        let rows = || sample_rows(&[*end]);
+        let moved = say!(
+            "the largest transfer moved {acked}",
+            acked = Quantity::bytes(t.acked()).rows(rows())
+        );
+        let whole_buffer = say!(
+            "{all_sent} of {flying} with data in flight found all of the send buffer in flight",
+            all_sent = Quantity::count(t.all_sent).rows(rows()),
+            flying = Quantity::of(t.flying, "sample")
+        );
+        every([
+            Test::from(t.acked() as f64, &limits::BULK, moved),
+            Test::share(
+                t.all_sent.into(),
+                t.flying.into(),
+                &limits::MOST,
+                whole_buffer,
+            ),
+        ])
+    });
+    Verdict::nearest(places, NO_PATH)
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     explains: &[],
     no: Some(no),
+    rule_out,
     symptom: None,
     find: |story| accept_waits::all(story).iter().map(judge).collect(),
 };
@@ -50,6 +51,36 @@ fn no(asked: &Asked) -> Option<Step> {
             samples = Quantity::of(samples, "sample").rows(row)
         )
     })
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let places = whole.listeners().map(|here| {
+        let (waiting, samples) = waiting_samples(here);
+        let looks = here.listener.socks.iter().filter_map(|s| s.longest_wait());
+        let local = Quantity::new(here.address(), here.address());
+        if let Some((longest, row)) = looks.max_by_key(|(ns, _)| *ns) {
+            let step = say!(
+                "nobody was seen to wait for accept() at {local} for longer than {longest_wait_ms}",
+                local,
+                longest_wait_ms = Quantity::ns(longest).rows([row])
+            );
+            return every([Test::lasts(longest, &limits::ACCEPT_WAIT_SEEN, step)]);
+        }
+        // Samples a second apart pass between waits of less than some seconds.
+        if waiting == 0 && accept_waits::unread_ns(here) > 0 {
+            return Some(Answered::unknown(format!(
+                "requests to {local} lay unread, and samples do not tell whether accept() or the reader was late"
+            )));
+        }
+        let step = say!(
+            "somebody waited for accept() at {local} in {waiting} of {samples}",
+            local,
+            waiting = Quantity::count(waiting).rows(here.listener.fullest().map(|s| s.last_row)),
+            samples = Quantity::of(samples, "sample")
+        );
+        every([Test::events(waiting, samples, &limits::ONE, step)])
+    });
+    Verdict::nearest(places, "no listener was sampled")
 }
 
 fn judge(waits: &AcceptWaits) -> Finding {

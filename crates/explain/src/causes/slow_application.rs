@@ -39,6 +39,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     explains: &[],
     no: Some(no),
+    rule_out,
     symptom: None,
     find,
 };
@@ -75,6 +76,16 @@ fn no(asked: &Asked) -> Option<Step> {
         ));
     }
     thought_little(all)
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let story = whole.story;
+    let all = story
+        .exchanges()
+        .iter()
+        .filter(|e| e.role() == Account::Server);
+    let services = all.flat_map(|e| slow_exchanges::refuted(e));
+    Verdict::nearest(services, "no request came to a listener of this host")
 }
 
 /// That most of the time of requests was not the thinking, of all of them or of those that took longest.

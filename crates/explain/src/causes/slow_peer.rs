@@ -35,6 +35,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     explains: &[],
     no: Some(no),
+    rule_out,
     symptom: None,
     find: |story| find(story).into(),
 };
@@ -61,6 +62,20 @@ fn no(asked: &Asked) -> Option<Step> {
             think_ms = Quantity::ns(all.all.think_ns).rows(all.busiest)
         )
     })
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let story = whole.story;
+    let all = story
+        .exchanges()
+        .iter()
+        .filter(|e| e.role() == Account::Client);
+    // Of one whose other end is here that end tells.
+    let away = all.filter(|e| !slow_exchanges::is_answered_here(story, e));
+    let services = away.flat_map(|e| slow_exchanges::refuted(e));
+    let nothing =
+        "no request went to another host: what answers here is slow-application's to tell";
+    Verdict::nearest(services.chain([unanswered::refuted(story)]), nothing)
 }
 
 fn find(story: &Story) -> Vec<Finding> {

@@ -30,6 +30,7 @@ pub(crate) const CAUSE: Cause = Cause {
     rivals: &[Id::BUFFERBLOAT, Id::PATH_LOSS, Id::RECEIVE_BUFFER_SMALL],
     explains: &[Id::SLOW_APPLICATION],
     no: Some(no),
+    rule_out,
     symptom: None,
     find: |story| find(story).into(),
 };
@@ -69,6 +70,42 @@ fn no(asked: &Asked) -> Option<Step> {
             .or_else(|| waited_little(&asked.losses()?.ends))
             .or_else(|| read_in_time(asked)),
     }
+}
+
+/// Of the receivers here how much was unread, of senders how long they waited for the window.
+fn rule_out(whole: &Whole) -> Verdict {
+    let story = whole.story;
+    let waited = |end: &End| {
+        let share = rwnd_share(&[*end]);
+        let step = say!(
+            "a transfer waited {window_limited} of its busy time for the peer's window",
+            window_limited = Quantity::share(share).rows(sample_rows(&[*end]))
+        );
+        every([Test::from(share, &limits::HELD, step)])
+    };
+    let receives = |e: &&End| e.transfer.received() >= limits::BULK.bytes();
+    let readers = whole.ends().iter().filter(receives).map(|end| {
+        if let Some(sender) = other(story, end) {
+            return waited(&sender);
+        }
+        let (n, of) = (
+            u64::from(end.transfer.unread),
+            u64::from(end.transfer.samples),
+        );
+        let says = || {
+            say!(
+                "{unread} of {samples} of a receiver found unread data",
+                unread = Quantity::count(n).rows(sample_rows(&[*end])),
+                samples = Quantity::of(of, "sample")
+            )
+        };
+        every([Test::share(n, of, &limits::UNREAD_SHARE, says())])
+    });
+    let senders = whole
+        .ends()
+        .iter()
+        .filter(|e| e.transfer.acked() >= limits::BULK.bytes());
+    Verdict::nearest(readers.chain(senders.map(waited)), NO_TRANSFER)
 }
 
 /// Their windows were filled once per round trip, and offered again at once.

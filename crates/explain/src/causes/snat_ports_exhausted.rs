@@ -4,7 +4,7 @@ use analysis::words::count;
 
 use crate::limits;
 use crate::places::unanswered_syns::places;
-use crate::places::untracked_syns::{UntrackedSyns, none_failed};
+use crate::places::untracked_syns::{self, UntrackedSyns, none_failed};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -29,6 +29,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     explains: &[],
     no: Some(no),
+    rule_out,
     symptom: Some(Symptom::Connects),
     find: |story| {
         let places = places(story);
@@ -53,6 +54,10 @@ fn no(asked: &Asked) -> Option<Step> {
             lost_once = Quantity::of(untracked.lost_again.0, "connect")
         ))
     })
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    untracked_syns::rule_out(whole)
 }
 
 fn judge(untracked: &UntrackedSyns) -> Finding {

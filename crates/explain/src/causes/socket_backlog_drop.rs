@@ -24,6 +24,7 @@ pub(crate) const CAUSE: Cause = Cause {
     rivals: &[],
     explains: &[],
     no: None,
+    rule_out,
     symptom: Some(Symptom::Retransmits),
     find: |story| {
         let counted = story.counters.rises(counter::TCP_BACKLOG_DROP);
@@ -137,6 +138,30 @@ fn advice(story: &Story, scope: &Scope, who: &str) -> Advice {
         ),
         ..set.at(at)
     }
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let groups = whole
+        .story
+        .packets
+        .all()
+        .iter()
+        .filter(|g| g.is_for(REASON));
+    let seen: u64 = groups.map(|g| g.count).sum();
+    if seen >= limits::HOST_DROPS.count() {
+        let seen = Quantity::of(seen, "segment");
+        return Verdict::cannot(format!(
+            "{seen} were dropped for a full backlog of a socket: no number refutes it"
+        ));
+    }
+    let share = Some(&limits::LOSS_GOVERNS);
+    let all = whole.counted(
+        counter::TCP_BACKLOG_DROP,
+        counter::IN_SEGS,
+        &limits::HOST_DROPS,
+        share,
+    );
+    Verdict::nearest(all, NOT_COUNTED)
 }
 
 #[cfg(test)]

@@ -29,6 +29,7 @@ pub(crate) const CAUSE: Cause = Cause {
     rivals: &[Id::CPU_CONTENTION, Id::LOOKUP_TABLE_GROWTH],
     explains: &[],
     no: Some(no),
+    rule_out,
     symptom: None,
     find: |story| places(story).iter().map(judge).collect(),
 };
@@ -72,6 +73,33 @@ fn no(asked: &Asked) -> Option<Step> {
             softirq_waited
         ),
     })
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let threads = whole
+        .story
+        .threads
+        .all()
+        .filter(|t| serves_softirq(&t.comm));
+    let places = threads.map(|thread| {
+        let says = || {
+            say!(
+                "{comm} waited for a CPU for {softirq_waited}, {waiting_share} of the time, {mean_wait_ms} each",
+                comm = Quantity::new(&*thread.comm, &*thread.comm),
+                softirq_waited = Quantity::ns(thread.waited_ns()).rows(thread.rows()),
+                waiting_share = Quantity::share(thread.waiting()),
+                mean_wait_ms = Quantity::ns(thread.mean_wait_ns())
+            )
+        };
+        let obvious = thread.waiting() >= limits::STARVED_OBVIOUS.share();
+        let mean = Test::lasts(thread.mean_wait_ns(), &limits::STARVED_MEAN, says());
+        let waits = [
+            Test::lasts(thread.waited_ns(), &limits::STARVED_WAIT, says()),
+            Test::from(thread.waiting(), &limits::STARVED_SHARE, says()),
+        ];
+        every(waits.into_iter().chain((!obvious).then_some(mean)))
+    });
+    Verdict::nearest(places, "no thread of the kernel for packets was seen")
 }
 
 /// They wait, but not behind somebody who comes first.

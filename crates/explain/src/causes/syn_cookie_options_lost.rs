@@ -33,6 +33,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     explains: &[],
     no: Some(no),
+    rule_out,
     symptom: None,
     find: |story| {
         listener_places(story)
@@ -76,6 +77,26 @@ fn no(asked: &Asked) -> Option<Step> {
             syncookies_recv
         )
     })
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let places = whole.listeners().map(|here| {
+        let sorted = Sorted::of(here);
+        let lost = sorted.cookie.len() + sorted.perhaps_cookie.len();
+        let of = (lost + sorted.plain.len() + sorted.kept.len()) as u64;
+        let received = here.rise(counter::SYNCOOKIES_RECV);
+        let step = say!(
+            "{from_cookies} of {connections} to {local} lost their options to a SYN cookie (SyncookiesRecv rose by \
+             {syncookies_recv})",
+            local = Quantity::new(here.address(), here.address()),
+            from_cookies = Quantity::count(lost as u64),
+            connections = Quantity::of(of, "connection"),
+            syncookies_recv = Quantity::count(received.by).rows(received.rows())
+        );
+        every([Test::events(lost as u64, of, &limits::ONE, step)])
+    });
+    let nothing = "of no connection that came is known which options it has";
+    Verdict::nearest(places, nothing)
 }
 
 fn judge(cookies: &Cookies) -> Finding {

@@ -25,6 +25,7 @@ pub(crate) const CAUSE: Cause = Cause {
     rivals: &[Id::SYN_QUEUE_OVERFLOW, Id::ACCEPT_QUEUE_OVERFLOW],
     explains: &[],
     no: Some(no),
+    rule_out,
     symptom: None,
     find: |story| Flood::all(story).iter().map(judge).collect(),
 };
@@ -54,6 +55,28 @@ fn no(asked: &Asked) -> Option<Step> {
             cookies_sent = Quantity::of(sent.by, "SYN cookie").rows(sent.rows())
         )
     })
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let counted = whole.listeners().filter(|here| here.is_counted());
+    let places = counted.map(|here| {
+        let (sent, returned) = cookies(here);
+        let of = here.accepted().saturating_add(sent.by);
+        let says = || {
+            say!(
+                "{local} sent {cookies_sent} and accepted {accepted}; {cookies_returned} came back",
+                local = Quantity::new(here.address(), here.address()),
+                cookies_sent = Quantity::of(sent.by, "SYN cookie").rows(sent.rows()),
+                accepted = Quantity::of(here.accepted(), "connection"),
+                cookies_returned = Quantity::count(returned.by).rows(returned.rows())
+            )
+        };
+        every([
+            Test::events(sent.by, of, &limits::FLOOD_COOKIES, says()),
+            Test::share(returned.by, sent.by, &limits::FLOOD_RETURNED, says()).below(),
+        ])
+    });
+    Verdict::nearest(places, NO_ARRIVAL)
 }
 
 fn cookies(here: ListenerPlace) -> (analysis::Rise, analysis::Rise) {

@@ -33,6 +33,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     explains: &[],
     no: Some(no),
+    rule_out,
     symptom: Some(Symptom::Connects),
     find: |story| {
         listener_places(story)
@@ -79,6 +80,27 @@ fn no(asked: &Asked) -> Option<Step> {
     })
 }
 
+fn rule_out(whole: &Whole) -> Verdict {
+    let places = whole.listeners().map(|here| {
+        let local = here.listener.local;
+        if !here.is_counted() {
+            return Some(Answered::unknown(format!("no counter was read where {local} listens")));
+        }
+        let full = here.rise(counter::TCP_REQ_Q_FULL_DROP);
+        let n = full.by.saturating_add(early(here));
+        let of = here.accepted().saturating_add(n);
+        let step = say!(
+            "the SYN queue of {local} dropped {dropped}, while {accepted} were accepted (TCPReqQFullDrop rose by \
+             {tcp_req_q_full_drop})",
+            dropped = Quantity::of(n, "SYN"),
+            accepted = Quantity::of(here.accepted(), "connection"),
+            tcp_req_q_full_drop = Quantity::count(full.by).rows(full.rows())
+        );
+        every([Test::events(n, of, &limits::LISTENER_DROPS, step)])
+    });
+    Verdict::nearest(places, NO_ARRIVAL)
+}
+
 fn judge(overflow: &Overflow) -> Finding {
     let (here, dropped) = (overflow.here, overflow.dropped);
     let scope = here.scope();
@@ -120,14 +142,7 @@ fn judge(overflow: &Overflow) -> Finding {
 impl<'a> Overflow<'a> {
     fn of(here: ListenerPlace<'a>) -> Option<Overflow<'a>> {
         let full = here.rise(counter::TCP_REQ_Q_FULL_DROP);
-        let overflows = here.rise(counter::LISTEN_OVERFLOWS).by;
-        let early = if near_syn_limit(here) {
-            here.rise(counter::LISTEN_DROPS)
-                .by
-                .saturating_sub(overflows.saturating_add(full.by))
-        } else {
-            0
-        };
+        let early = early(here);
         let all = full.by.saturating_add(early);
         let repeated = Repeated::of(here);
         let dropped = match here.listener.drops() {
@@ -264,6 +279,16 @@ fn near_syn_limit(here: ListenerPlace) -> bool {
     let longest = here.listener.most_half_open();
     let longest = longest.map_or(0, |s| u64::from(s.longest_syn_queue.0));
     limits::SYN_QUEUE_WAS_FULL.reached(longest, max)
+}
+
+/// SYNs that were dropped as the queue was filled to three quarters, where there are no cookies.
+fn early(here: ListenerPlace) -> u64 {
+    if !near_syn_limit(here) {
+        return 0;
+    }
+    let rise = |name| here.rise(name).by;
+    let others = rise(counter::LISTEN_OVERFLOWS).saturating_add(rise(counter::TCP_REQ_Q_FULL_DROP));
+    rise(counter::LISTEN_DROPS).saturating_sub(others)
 }
 
 #[cfg(test)]

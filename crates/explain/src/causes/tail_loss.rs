@@ -32,6 +32,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     explains: &[Id::SLOW_PEER],
     no: Some(no),
+    rule_out,
     symptom: Some(Symptom::Retransmits),
     find: |story| find(story).into(),
 };
@@ -50,6 +51,29 @@ fn no(asked: &Asked) -> Option<Step> {
             on_acks = Quantity::of(losses.fast, "segment").rows(sample_rows(&losses.ends)),
             waited = Quantity::count(losses.waited)
         )
+    })
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    whole.on_paths(|losses| {
+        let waited = || Quantity::count(losses.waited).rows(sample_rows(&losses.ends));
+        let says = || {
+            say!(
+                "{waited} of {segments} were retransmitted when a timer had fired",
+                waited = waited(),
+                segments = Quantity::of(losses.segments, "segment")
+            )
+        };
+        let tails = say!(
+            "{waited} of {retransmitted} retransmitted waited for a timer, the others for ACKs, as in a transfer",
+            waited = waited(),
+            retransmitted = Quantity::of(losses.waited.saturating_add(losses.fast), "segment")
+        );
+        every([
+            Test::events(losses.waited, losses.segments, &limits::TAILS_WAITED, says()),
+            Test::share(losses.waited, losses.segments, &limits::ONE_IN_A_THOUSAND, says()),
+            Test::from(losses.tail_share(), &limits::TAILS, tails),
+        ])
     })
 }
 

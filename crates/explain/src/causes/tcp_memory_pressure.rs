@@ -25,6 +25,7 @@ pub(crate) const CAUSE: Cause = Cause {
     rivals: &[],
     explains: &[],
     no: None,
+    rule_out,
     symptom: None,
     find: |story| judge(story).into_iter().collect(),
 };
@@ -196,6 +197,37 @@ fn advice(story: &Story, pressed: bool) -> Advice {
         name: name.into(),
         value,
     })
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let story = whole.story;
+    let Some(memory) = line(story, "tcp_bytes_to_pressure") else {
+        return Verdict::cannot("how much memory TCP has was not read");
+    };
+    let began = say!(
+        "TCP had {tcp_bytes} at most, of a mark of {mark}, and came under pressure {pressures}",
+        tcp_bytes = Quantity::bytes(memory.most.max(0.0) as u64).rows([memory.row]),
+        mark = Quantity::bytes(memory.limit.unwrap_or(0.0).max(0.0) as u64),
+        pressures = risen(story, counter::TCP_MEMORY_PRESSURES)
+    );
+    let aborted = say!(
+        "connections were reset for memory {aborts} (TCPAbortOnMemory)",
+        aborts = risen(story, counter::TCP_ABORT_ON_MEMORY)
+    );
+    let sum = |name| sum(story, name) as f64;
+    let ways = [
+        every([Test::from(
+            sum(counter::TCP_MEMORY_PRESSURES),
+            &limits::ONE,
+            began,
+        )]),
+        every([Test::from(
+            sum(counter::TCP_ABORT_ON_MEMORY),
+            &limits::ABORTED_FOR_MEMORY,
+            aborted,
+        )]),
+    ];
+    Verdict::nearest(ways, NOT_COUNTED)
 }
 
 #[cfg(test)]

@@ -41,6 +41,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     explains: &[],
     no: Some(no),
+    rule_out,
     symptom: Some(Symptom::Connects),
     find: |story| find(story).into(),
 };
@@ -50,6 +51,25 @@ fn no(asked: &Asked) -> Option<Step> {
     let refused = Quantity::of(strays, "SYN");
     (strays < limits::COLLISIONS.count())
         .then(|| say!("{refused} met a TIME_WAIT socket that refused it", refused))
+}
+
+/// Connects that a TIME_WAIT socket refused, at the server where most were.
+fn rule_out(whole: &Whole) -> Verdict {
+    let says = |refused: u64, of: u64| {
+        say!(
+            "{refused} of {connects} met a TIME_WAIT socket that refused it",
+            refused = Quantity::count(refused),
+            connects = Quantity::of(of, "connect")
+        )
+    };
+    let places = Collision::all(whole.story).into_iter().map(|place| {
+        let (n, of) = place.impact();
+        let share = Test::share(n, of, &limits::COLLISIONS_SHARE, says(n, of));
+        every([Test::events(n, of, &limits::COLLISIONS, says(n, of)), share])
+    });
+    let of = whole.opened();
+    let none = || every([Test::events(0, of, &limits::COLLISIONS, says(0, of))]);
+    Verdict::nearest_or(places, none, NO_CONNECT)
 }
 
 fn find(story: &Story) -> Vec<Finding> {

@@ -22,6 +22,7 @@ pub(crate) const CAUSE: Cause = Cause {
     rivals: &[],
     explains: &[],
     no: None,
+    rule_out,
     symptom: None,
     find: |story| {
         let rises = story.counters.rises(counter::TCP_TIME_WAIT_OVERFLOW);
@@ -133,6 +134,15 @@ fn not_ports(story: &Story, netns: u32) -> RuledOut {
             "{without} of the namespace found no local port",
             without = Quantity::of(without, "connect")
         ),
+    )
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let name = counter::TCP_TIME_WAIT_OVERFLOW;
+    let all = whole.counted(name, counter::TW, &limits::TIME_WAIT_OVERFLOWS, None);
+    Verdict::nearest(
+        all,
+        "no connection closed first on this host, as far as counters tell",
     )
 }
 

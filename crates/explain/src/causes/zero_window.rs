@@ -26,6 +26,7 @@ pub(crate) const CAUSE: Cause = Cause {
     rivals: &[Id::PEER_GONE, Id::PMTU_BLACK_HOLE, Id::PATH_LOSS],
     explains: &[Id::SLOW_READER, Id::SLOW_APPLICATION],
     no: Some(no),
+    rule_out,
     symptom: None,
     find: |story| places(story).iter().map(judge).collect::<Vec<_>>().into(),
 };
@@ -51,6 +52,19 @@ fn no(asked: &Asked) -> Option<Step> {
             closed = Quantity::ns(ns).rows(sample_rows(ends))
         )
     })
+}
+
+fn rule_out(whole: &Whole) -> Verdict {
+    let shut_ns = |end: &&End| end.transfer.shut.map_or(0, |shut| shut.lasts_ns());
+    let longest = whole.ends().iter().max_by_key(shut_ns).map(|end| {
+        let ns = shut_ns(&end);
+        let step = say!(
+            "a peer's window was closed for {closed} at most while data waited for it",
+            closed = Quantity::ns(ns).rows(sample_rows(&[*end]))
+        );
+        every([Test::lasts(ns, &limits::STALL, step)])
+    });
+    Verdict::nearest(longest, "no connection was sampled")
 }
 
 /// Whether that one time is most of what the end waited for the window: a reader that reads now and then, as with a

@@ -103,6 +103,8 @@ limits! {
 
 limits! {
     LISTENERS = "Listeners";
+    /// With SO_REUSEPORT several sockets share a port: two at least.
+    SHARED_BY = 2, Count, Mechanism;
     /// A client whose SYN is dropped waits a second. Fewer drops than this, in a recording of seconds, is one burst at
     /// a start. Of how many arrivals they are says little: while nothing is accepted, clients hang and do not arrive.
     LISTENER_DROPS = 10, Events, Guess;

@@ -51,6 +51,8 @@ limits! {
     OF_PATHS = 0.5, Share, Guess;
     /// With clients at so many addresses, of which most are well, a server serves the internet, lines of all kinds.
     OF_THE_INTERNET = 10, Addresses, Guess;
+    /// Where one is enough, none was seen.
+    ONE = 1, Count, Mechanism;
     /// One connection that hangs, or one request that waits, may have its own reason.
     SEVERAL_HANG = 2, Connections, Guess;
 }

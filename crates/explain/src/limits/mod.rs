@@ -193,6 +193,15 @@ impl Limit {
         }
     }
 
+    /// How many times more or less the number might as well be: of a guess the reason would defend half or twice as
+    /// much ([`Basis::Guess`]).
+    pub(crate) fn slack(&self) -> f64 {
+        match self.basis {
+            Basis::Guess => 2.0,
+            _ => 1.0,
+        }
+    }
+
     /// The share, 0..1.
     pub fn share(&self) -> f64 {
         self.check(&[Unit::Share]);

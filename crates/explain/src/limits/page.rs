@@ -39,7 +39,11 @@ pub fn page() -> String {
 impl Limit {
     /// Its value as people write it: `3 s`, `0.1 %`, `10 ×`, `20 segments`.
     pub fn told(&self) -> String {
-        let value = self.value;
+        self.with(self.value)
+    }
+
+    /// A value in its unit, written so.
+    pub(crate) fn with(&self, value: f64) -> String {
         let of = |one: &str, many: &str| {
             format!(
                 "{} {}",
@@ -68,6 +72,28 @@ impl Limit {
     /// What it means and why it is this number, as one line.
     pub fn why(&self) -> String {
         self.why.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+}
+
+impl Unit {
+    /// What JSON calls it; a time is in ms there.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Unit::Share => "share",
+            Unit::Times => "times",
+            Unit::Time => "ms",
+            Unit::Bytes => "bytes",
+            Unit::Deviations => "deviations",
+            Unit::PerSecond => "per second",
+            Unit::Segments => "segments",
+            Unit::Packets => "packets",
+            Unit::Connections => "connections",
+            Unit::Exchanges => "exchanges",
+            Unit::Addresses => "addresses",
+            Unit::Samples => "samples",
+            Unit::Events => "events",
+            Unit::Count => "count",
+        }
     }
 }
 

@@ -13,7 +13,10 @@ use crate::finding::{Check, Role, Scope};
 use crate::limits;
 use crate::place::Place;
 use crate::places::listener::SHOWN_ROWS;
+use crate::say::{Quantity, say};
 use crate::scope::owners;
+use crate::verdict::{Test, Verdict, every};
+use crate::whole::{NO_CONNECT, Whole};
 
 /// When in the life of a connection its reset came.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -213,4 +216,33 @@ pub(crate) fn usual(pauses: &[u64]) -> Option<u64> {
     let near = pauses.iter().filter(near).count();
     (near >= limits::RESET_OFTEN.as_usize() && limits::PAUSES_CLUSTER.reached(near, pauses.len()))
         .then_some(usual)
+}
+
+/// Of each server, how many connections to it a reset ended, of those that count: whenever it came.
+pub(crate) fn rule_out(whole: &Whole, counts: impl Fn(&Reset) -> bool) -> Verdict {
+    let says = |resets: Quantity, of: u64| {
+        say!(
+            "{resets} came on {connections} to one server",
+            resets,
+            connections = Quantity::of(of, "connection")
+        )
+    };
+    let servers = places(whole.story, counts).into_iter().map(|place| {
+        let (n, of) = (place.count(), place.of);
+        let resets = || Quantity::of(n, "reset").rows(place.rows());
+        every([
+            Test::events(n, of, &limits::RESET_OFTEN, says(resets(), of)),
+            Test::share(n, of, &limits::PEER_RESETS_SHARE, says(resets(), of)),
+        ])
+    });
+    let of = whole.story.conns.iter().filter(|c| is_client(c)).count() as u64;
+    let none = || {
+        every([Test::events(
+            0,
+            of,
+            &limits::RESET_OFTEN,
+            says(Quantity::of(0u64, "reset"), of),
+        )])
+    };
+    Verdict::nearest_or(servers.collect::<Vec<_>>(), none, NO_CONNECT)
 }

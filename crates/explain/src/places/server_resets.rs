@@ -19,6 +19,8 @@ use crate::place::Place;
 use crate::places::listener::{ListenerPlace, SHOWN_ROWS, listener_places};
 use crate::say::{Quantity, say};
 use crate::scope::process;
+use crate::verdict::{Answered, Test, Verdict, every};
+use crate::whole::{NO_CONNECTION, Whole};
 
 /// A way to close a socket that has the kernel send a reset.
 pub(crate) struct Closing {
@@ -299,4 +301,31 @@ impl<'a> ServerResets<'a> {
         let formula = "resets sent to clients of this host = resets that they received";
         (here > 0).then(|| same_count(formula, here, received, "resets"))
     }
+}
+
+/// Of each listener, how many connections were reset as they were closed in one way; `others` are further ways.
+pub(crate) fn rule_out<const N: usize>(
+    whole: &Whole,
+    closing: &'static Closing,
+    others: [Option<Answered>; N],
+) -> Verdict {
+    let resets = &whole.story.resets;
+    if resets.folded > 0 {
+        return Verdict::cannot("not every reset that was sent is known");
+    }
+    let sent = resets.sent.iter().filter(|s| s.why == closing.why);
+    // A client that leaves before it has read everything resets as well.
+    let conn = |s: &Sent| s.conn.and_then(|id| whole.story.conn(id));
+    let sent = sent.filter(|s| conn(s).is_none_or(|c| c.side != Side::Opened));
+    let n = Whole::most_by(sent.clone().map(|s| conn(s).and_then(|c| c.listener)));
+    let of = whole.story.conns.len() as u64;
+    let step = say!(
+        "{reset} of {connections} were closed {how}, at the listener where most were",
+        reset = Quantity::count(n).rows(sent.map(Sent::row).take(SHOWN_ROWS)),
+        connections = Quantity::of(of, "connection"),
+        how = Quantity::new(closing.how, closing.how)
+    );
+    // Of one caller that meets it again and again fewer are enough than of many.
+    let closed = every([Test::events(n, of, &limits::FAILED_AGAIN, step)]);
+    Verdict::nearest(others.into_iter().chain([closed]), NO_CONNECTION)
 }

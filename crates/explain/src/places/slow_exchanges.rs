@@ -4,7 +4,7 @@ mod rules;
 mod told;
 
 use ahash::{AHashMap, AHashSet};
-use analysis::account::{Exchanges, Role, Silence, State, exchanged_ns};
+use analysis::account::{Exchanges, Role, Silence, Slow, State, exchanged_ns};
 use analysis::{Conn, ConnId, Outcome, Story};
 use recording::RowRef;
 use recording::tables::Exchange;
@@ -15,6 +15,7 @@ use crate::lost::{Lost, OfExchanges};
 use crate::moment::{Began, Since};
 use crate::place::Place;
 use crate::say::{Quantity, say};
+use crate::verdict::{Answered, Test, every};
 
 pub(crate) use rules::{Excess, Keeper, Rule};
 pub(crate) use told::{Told, end, fetched_from, sleeps, slept};
@@ -429,4 +430,93 @@ impl<'a> SlowService<'a> {
         let stands = conn.is_none_or(|c| c.outcome == Outcome::Open);
         stands && first.is_some_and(|t| t.x.open && !t.is_given_up())
     }
+}
+
+/// Whether whoever answers the slowest exchanges of a client is on this host.
+pub(crate) fn is_answered_here(story: &Story, exchanges: &Exchanges) -> bool {
+    let mut ends = exchanges.slowest.iter().filter_map(|(_, x)| end(story, x));
+    ends.any(|(_, conn)| conn.peer.is_some() || conn.listener.is_some())
+}
+
+/// The ways in which the exchanges of a service may be slow, each with what it needs at least.
+pub(crate) fn refuted(exchanges: &Exchanges) -> Vec<Option<Answered>> {
+    let all = &exchanges.all;
+    let Some(usual) = exchanges.response() else {
+        let why = "requests are sent before answers have ended (multiplexed): how long each took is not known";
+        let silent = all.given_up.unwrap_or(0) > 0 || !exchanges.slowest.is_empty();
+        return vec![match all.exchanges {
+            0 => silent
+                .then(|| Answered::unknown("no request was answered: nobody knows what is usual")),
+            _ => Some(Answered::unknown(why)),
+        }];
+    };
+    if all.exchanges < limits::PERCENTILES.count() {
+        let few = Quantity::of(all.exchanges, "request");
+        return vec![Some(Answered::unknown(format!(
+            "of {few} it is not known what is usual"
+        )))];
+    }
+    let usual_ns = (usual.p50_s * 1e9) as u64;
+    let took = exchanges.slowest.iter().filter(|(_, x)| !x.overlapped);
+    let longest = took.clone().max_by_key(|(_, x)| Slow::took_ns(x));
+    let longest_ns = longest.map_or(0, |(_, x)| Slow::took_ns(x));
+    let row = longest.map(|(row, _)| *row).or(exchanges.busiest);
+    let of = all.exchanges;
+    let says = || {
+        say!(
+            "of {requests} half took {usual_ms}, and the slowest {longest_ms}",
+            requests = Quantity::of(of, "request"),
+            usual_ms = Quantity::ns(usual_ns),
+            longest_ms = Quantity::ns(longest_ns).rows(row)
+        )
+    };
+    let beyond = |longer_ns: u64, most: u64| {
+        let least_ns = usual_ns.saturating_mul(limits::SLOW_TIMES_USUAL.count());
+        let (n, _) = exchanges.beyond(least_ns.max(usual_ns.saturating_add(longer_ns)));
+        let step = say!(
+            "{slow} of {requests} took ten times as long as half of them and {longer_ms} longer",
+            slow = Quantity::count(n).rows(row),
+            requests = Quantity::of(of, "request"),
+            longer_ms = Quantity::ns(longer_ns)
+        );
+        (n.min(most), step)
+    };
+    let (many, many_step) = beyond(limits::NOTICED.ns(), of);
+    let (most, most_step) = beyond(limits::SLOW_MOST.ns(), of);
+    let given_up = all.given_up.unwrap_or(0);
+    let given_up_step = say!(
+        "callers gave up {abandoned} of {requests}",
+        abandoned = Quantity::count(given_up).rows(exchanges.busiest),
+        requests = Quantity::of(of.saturating_add(given_up), "request")
+    );
+    let thought = all.think_ns / of.max(1);
+    let thought_step = say!(
+        "a request was thought about for {thought_ms} on average",
+        thought_ms = Quantity::ns(thought).rows(exchanges.busiest)
+    );
+    let server = exchanges.role() == Role::Server;
+    let asked = of.saturating_add(given_up);
+    let ways = [
+        every([Test::share(
+            many,
+            of,
+            &limits::SLOW_SHARE,
+            many_step.clone(),
+        )]),
+        every([Test::events(many, of, &limits::PERCENTILES, many_step)]),
+        every([Test::events(
+            given_up,
+            asked,
+            &limits::GAVE_UP,
+            given_up_step,
+        )]),
+        every([Test::lasts(longest_ns, &limits::STALL, says())]),
+    ];
+    let own = [
+        every([Test::share(most, of, &limits::SLOW_SHARE, most_step)]),
+        every([Test::lasts(thought, &limits::KEPT_FROM_WORK, thought_step)]),
+    ];
+    ways.into_iter()
+        .chain(own.into_iter().filter(|_| server))
+        .collect()
 }

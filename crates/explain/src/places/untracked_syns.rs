@@ -9,6 +9,8 @@ use crate::finding::{Scope, Step};
 use crate::limits;
 use crate::places::unanswered_syns::UnansweredSyns;
 use crate::say::{Quantity, say};
+use crate::verdict::{Test, Verdict, every};
+use crate::whole::{NO_CONNECTION, Whole};
 
 /// A place whose SYNs found no entry in a namespace.
 pub(crate) struct UntrackedSyns<'p, 'a> {
@@ -152,4 +154,41 @@ fn held(place: &UnansweredSyns, lingers_ns: u64) -> Option<(u64, u64)> {
 fn lost(conn: &Conn) -> u32 {
     let last = matches!(conn.outcome, Outcome::Pending | Outcome::Failed);
     conn.syn_retries.saturating_add(u32::from(last))
+}
+
+/// SYNs that connection tracking dropped, and what it could not insert: whatever took the entries.
+pub(crate) fn rule_out(whole: &Whole) -> Verdict {
+    let says = |lost: u64, rows: Vec<RowRef>, of: u64| {
+        say!(
+            "connection tracking dropped {dropped} of {opened}",
+            dropped = Quantity::of(lost, "SYN").rows(rows),
+            opened = Quantity::of(of, "connection that was opened or tried")
+        )
+    };
+    let places = whole.silent().iter().filter(|p| p.firewall_drops() > 0).map(|place| {
+        let netns = place.firewall_netns()?;
+        let (lost, _) = place.untracked(netns);
+        let of = place.times.total().max(place.passed()).saturating_add(place.firewall_drops());
+        let failed = whole.story.structures.conntrack(netns, "insert_failed");
+        let failed = failed.map(|(n, row)| {
+            let step = say!(
+                "connection tracking counted {insert_failed} that it could not insert, of {dropped} dropped for a place",
+                insert_failed = Quantity::of(n, "packet").rows([row]),
+                dropped = Quantity::of(lost, "SYN")
+            );
+            Test::share(n, lost, &limits::MOST, step)
+        });
+        let dropped = Test::events(lost, of, &limits::UNANSWERED, says(lost, place.firewall_rows(), of));
+        every([dropped].into_iter().chain(failed))
+    });
+    let of = whole.opened();
+    let none = || {
+        every([Test::events(
+            0,
+            of,
+            &limits::UNANSWERED,
+            says(0, Vec::new(), of),
+        )])
+    };
+    Verdict::nearest_or(places, none, NO_CONNECTION)
 }

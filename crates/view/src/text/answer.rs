@@ -1,7 +1,7 @@
 //! The answer on one screen: what is wrong and whose it is, what it costs, what to do, how sure that is.
 
 use analysis::words::{list, plural};
-use explain::{Advice, Explanation, Finding, Holds, Level, Summary};
+use explain::{Advice, Answer, Explanation, Finding, Holds, Level, Summary};
 
 use super::case::{during, kind, lost, since, title, who};
 use super::{CUT_SHORT, REDACTED, services};
@@ -305,21 +305,32 @@ pub(crate) fn nothing_found(summary: &Summary, not_tcp: bool) -> String {
     )
 }
 
+/// How many causes answer what.
+fn judged(causes: &[Answer]) -> String {
+    let of = |holds| causes.iter().filter(move |a| a.answer == holds);
+    let noted = of(Holds::Yes).filter(|a| a.because.is_some()).count();
+    let counts = [
+        (of(Holds::Yes).count() - noted, "found"),
+        (noted, "found and not told"),
+        (of(Holds::No).count(), "ruled out"),
+        (of(Holds::CannotTell).count(), "cannot tell"),
+    ];
+    let counts = counts.iter().filter(|(n, _)| *n > 0);
+    let counts: Vec<String> = counts.map(|(n, what)| format!("{n} {what}")).collect();
+    let causes = plural(causes.len() as u64, "cause");
+    format!("{causes} judged: {}", counts.join(", "))
+}
+
 /// What was recorded, how whole it is, what the causes answer, and where the rest is.
 fn foot(page: &mut Page, explanation: &Explanation, more: &str) {
     let summary = &explanation.summary;
     page.blank();
     let causes = &summary.causes;
     let of = |verdict| causes.iter().filter(move |a| a.answer == verdict);
-    let mut says = format!("{} judged", plural(causes.len() as u64, "cause"));
+    let mut says = judged(causes);
     let unknown: Vec<_> = of(Holds::CannotTell).map(|a| a.cause.to_string()).collect();
-    if !unknown.is_empty() {
-        let named = if unknown.len() > MAX_NAMED {
-            String::new()
-        } else {
-            format!(" ({})", list(&unknown))
-        };
-        says += &format!(", {} of which cannot be told here{named}", unknown.len());
+    if !unknown.is_empty() && unknown.len() <= MAX_NAMED {
+        says += &format!(" ({})", list(&unknown));
     }
     says += match summary.is_whole() {
         true if summary.lost_little() => "; next to nothing was lost.",

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use analysis::words::{count, plural};
-use explain::{Answer, Holds, Note, ResourceLine, Summary, Symptom, WaitSummary};
+use explain::{Answer, Holds, Note, Refuted, ResourceLine, Summary, Symptom, WaitSummary};
 
 use super::{CUT_SHORT, REDACTED};
 use crate::numbers::number;
@@ -178,24 +178,15 @@ pub(super) fn answers(page: &mut Page, summary: &Summary) {
         return;
     }
     page.heading("NOT FOUND");
-    let (partly, whole): (Vec<&Answer>, Vec<_>) = out.iter().partition(|a| a.because.is_some());
-    // Beside findings a list of names will do.
-    if summary.findings > 0 {
-        let ids: Vec<_> = whole.iter().map(|a| a.cause.as_str()).collect();
-        if !ids.is_empty() {
-            page.paragraph("  - ", Look::Plain, &ids.join(", "));
-        }
-    } else {
-        let says = "Each would be a finding from what stands beside it on:";
-        page.paragraph("  ", Look::Plain, says);
-        for answer in whole {
-            let says = format!("{}: {}", answer.cause, answer.seen_from);
-            page.paragraph("  - ", Look::Plain, &says);
-        }
+    let unseen = |a: &&Answer| a.refuted.as_ref().is_some_and(Refuted::is_of_nothing);
+    let (unseen, nearest): (Vec<&Answer>, Vec<_>) = out.into_iter().partition(unseen);
+    for answer in nearest {
+        let because = answer.because.as_deref().unwrap_or("");
+        page.paragraph("  - ", Look::Plain, &format!("{}: {because}", answer.cause));
     }
-    for answer in partly {
-        let but = answer.because.as_deref().unwrap_or("");
-        let says = format!("{}: {} ({but})", answer.cause, answer.seen_from);
+    let ids: Vec<_> = unseen.iter().map(|a| a.cause.as_str()).collect();
+    if !ids.is_empty() {
+        let says = format!("nothing was seen of {}", ids.join(", "));
         page.paragraph("  - ", Look::Plain, &says);
     }
 }

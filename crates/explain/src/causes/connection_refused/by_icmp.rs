@@ -310,3 +310,19 @@ fn advice(rejected: &Rejected, scope: &Scope) -> Advice {
             plural(rejected.in_vain(), "connect")
         ))
 }
+
+/// How many connects to a place an error ended.
+pub(super) fn refuted(place: &UnansweredSyns) -> Option<Answered> {
+    let (n, of) = (place.unreachable().len() as u64, place.clients.len() as u64);
+    let says = || {
+        say!(
+            "an error ended {in_vain} of {connects}",
+            in_vain = Quantity::count(n),
+            connects = Quantity::of(of, "connect")
+        )
+    };
+    every([
+        Test::events(n, of, &limits::UNREACHABLE, says()),
+        Test::share(n, of, &limits::UNREACHABLE_SHARE, says()),
+    ])
+}

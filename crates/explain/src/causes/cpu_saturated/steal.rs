@@ -98,3 +98,21 @@ pub(super) fn find(story: &Story) -> Option<Finding> {
         .change(Change::MoreCpus { pid: None })]);
     Some(case.verify("Column `st` of `vmstat 1` stays below 5."))
 }
+
+/// What the hypervisor gave to others.
+pub(super) fn refuted(story: &Story) -> Option<Answered> {
+    let spent = story.cpus.all().map(|c| c.spent);
+    let spent = spent.fold(CpuTimes::default(), CpuTimes::and);
+    let rows = story.cpus.all().flat_map(|c| c.rows).take(SHOWN_ROWS);
+    let step = say!(
+        "of {total_ms} of its CPUs' time the hypervisor gave {steal_ms} to others",
+        total_ms = Quantity::ns(spent.total_ms().saturating_mul(1_000_000)),
+        steal_ms = Quantity::ns(spent.steal_ms.saturating_mul(1_000_000)).rows(rows)
+    );
+    every([Test::share(
+        spent.steal_ms,
+        spent.total_ms(),
+        &limits::PRESSURE,
+        step,
+    )])
+}

@@ -48,6 +48,9 @@ fn places(
                 .push((*netns, dropped));
         }
     }
+    if by_ends.is_empty() {
+        return Vec::new();
+    }
     let mut places: BTreeMap<(u32, Endpoint), Walled> = BTreeMap::new();
     for end in ends(story) {
         let ways = story.ways(end.conn).map(turned);
@@ -198,4 +201,63 @@ impl Walled<'_> {
             at: at.to_string(),
         })
     }
+}
+
+/// Of each firewall and service, what it dropped of established connections; of all of them, where it is none.
+pub(super) fn refuted(whole: &Whole) -> Vec<Option<Answered>> {
+    let story = whole.story;
+    let says = |dropped: u64, rows: Vec<RowRef>, of: u64| {
+        say!(
+            "firewalls of this host dropped {dropped} of {packets} of connections",
+            dropped = Quantity::count(dropped).rows(rows),
+            packets = Quantity::of(of, "packet")
+        )
+    };
+    let leaving = places(story, |way| way).into_iter();
+    let coming = places(story, |(from, to)| (to, from));
+    let all = leaving.chain(coming).map(|walled| {
+        let n: u64 = walled.dropped.iter().map(|d| d.by_firewall).sum();
+        let passed = walled.ends.iter().map(|e| {
+            e.transfer
+                .segments()
+                .max(e.transfer.received() / u64::from(e.transfer.mss.max(1)))
+        });
+        let of = passed.fold(n, u64::saturating_add);
+        let rows = || {
+            walled
+                .dropped
+                .iter()
+                .flat_map(|d| d.rows.iter().copied())
+                .take(SHOWN_ROWS)
+                .collect()
+        };
+        let few = limits::LOSS_GOVERNS.reached(n, of) && n < limits::FIREWALL_DROPS_DATA.count();
+        if few {
+            let step = says(n, rows(), of);
+            return Some(Answered::unknown(format!(
+                "{} to {}: too few to tell",
+                step.says, walled.at
+            )));
+        }
+        every([
+            Test::events(n, of, &limits::FIREWALL_DROPS_DATA, says(n, rows(), of)),
+            Test::share(n, of, &limits::LOSS_GOVERNS, says(n, rows(), of)),
+        ])
+    });
+    let all: Vec<_> = all.collect();
+    if !all.is_empty() {
+        return all;
+    }
+    // Of whose connections it dropped some is not known everywhere.
+    let (n, of) = (
+        story.drops.all().map(|(_, d)| d.by_firewall).sum(),
+        whole.packets(),
+    );
+    let step = says(n, Vec::new(), of);
+    vec![every([Test::events(
+        n,
+        of,
+        &limits::FIREWALL_DROPS_DATA,
+        step,
+    )])]
 }

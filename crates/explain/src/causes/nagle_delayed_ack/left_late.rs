@@ -10,7 +10,7 @@ use recording::tables::Exchange;
 use crate::limits;
 use crate::lost::OfExchanges;
 use crate::places::path::End;
-use crate::vocabulary::SHOWN_ROWS;
+use crate::vocabulary::{Answered, Quantity, SHOWN_ROWS, Test, every, say};
 
 /// The requests of a service that left so, as far as exchanges are told one by one, and all of them.
 pub(super) struct LeftLate {
@@ -84,4 +84,22 @@ impl LeftLate {
             stalled_ns: 0,
         }
     }
+}
+
+/// Of a client's requests, how many that are told left as late as a delayed ACK has them.
+pub(super) fn refuted(exchanges: &Exchanges) -> Option<Answered> {
+    if exchanges.role() != Role::Client {
+        return None;
+    }
+    let delayed_ns = limits::DELAYED_ACK_LEAST.ns()..=limits::DELAYED_ACK_MOST.ns();
+    let told = exchanges.slowest.iter();
+    let late =
+        told.filter(|(_, x)| !x.open && x.retransmits == 0 && delayed_ns.contains(&x.send_ns));
+    let (n, of) = (late.clone().count() as u64, exchanges.all.exchanges);
+    let step = say!(
+        "the end of {late} of {requests} left 30 to 60 ms late",
+        late = Quantity::count(n).rows(late.map(|(row, _)| *row).take(SHOWN_ROWS)),
+        requests = Quantity::of(of, "request")
+    );
+    every([Test::events(n, of, &limits::HELD_SAMPLES, step)])
 }

@@ -41,6 +41,36 @@ fn is_short(conn: &Conn) -> bool {
 type ByWay<'a> = BTreeMap<Way, Vec<&'a Conn>>;
 
 pub(super) fn places(story: &Story) -> Vec<Short<'_>> {
+    all(story).filter(Short::is_lossy).collect()
+}
+
+/// Of each way, what its short connections lost.
+pub(super) fn refuted(story: &Story) -> impl Iterator<Item = Option<Answered>> {
+    all(story).map(|short| {
+        let (syns, data) = (short.syns, short.data);
+        let says = || {
+            say!(
+                "short connections retransmitted {again_syns} of {sent_syns} and {again_data} of {sent_data}",
+                again_syns = Quantity::count(syns.0),
+                sent_syns = Quantity::of(syns.1, "SYN"),
+                again_data = Quantity::count(data.0),
+                sent_data = Quantity::of(data.1, "segment")
+            )
+        };
+        let of = syns.1.saturating_add(data.1);
+        let each = syns.0.min(data.0);
+        // A share of the SYNs alone is enough.
+        let often = share(syns) < limits::SHORT_LOST_SYNS.share();
+        let often = often.then(|| Test::share(short.lost(), of, &limits::SHORT_LOST_SHARE, says()));
+        let enough = [
+            Test::events(short.lost(), of, &limits::PATH_LOST, says()),
+            Test::events(each, of, &limits::SHORT_LOST_EACH, says()),
+        ];
+        every(enough.into_iter().chain(often))
+    })
+}
+
+fn all(story: &Story) -> impl Iterator<Item = Short<'_>> {
     let mut places: ByWay = BTreeMap::new();
     for conn in story.conns.iter().filter(|c| is_short(c)) {
         let key = (conn.netns, conn.local.addr, conn.remote.addr);
@@ -48,11 +78,8 @@ pub(super) fn places(story: &Story) -> Vec<Short<'_>> {
     }
     let drops = SynDrops::of(story, &places);
     let dropped: Vec<u64> = places.keys().map(|way| drops.on(*way, &places)).collect();
-    let places = places
-        .into_iter()
-        .zip(dropped)
-        .map(|((way, conns), syns_dropped)| Short::of(story, way, conns, syns_dropped));
-    places.filter(Short::is_lossy).collect()
+    let places = places.into_iter().zip(dropped);
+    places.map(|((way, conns), syns_dropped)| Short::of(story, way, conns, syns_dropped))
 }
 
 /// SYNs that this host dropped on their way to where short connections go.

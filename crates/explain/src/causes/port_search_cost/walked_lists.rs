@@ -18,7 +18,7 @@ use crate::vocabulary::*;
 use lists::{Met, Range};
 
 /// The function that walks the list of a port.
-const FUNCTION: &str = "in_pcblookup_local";
+pub(super) const FUNCTION: &str = "in_pcblookup_local";
 /// What counts its work, where somebody has added such counters.
 const ITERATIONS: &str = "in_pcblookup_local.iterations";
 const EXPIRED: &str = "in_pcblookup_local.expired";

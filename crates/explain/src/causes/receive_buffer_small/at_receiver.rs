@@ -136,3 +136,28 @@ impl Filled<'_> {
         )
     }
 }
+
+/// What an end here received, in its widest windows, and how far it filled that within a round trip.
+pub(super) fn refuted(end: &End) -> Option<Answered> {
+    let taken = end.transfer.taken;
+    let (widest, received) = (f64::from(taken.widest_wnd), end.transfer.received());
+    if widest <= 0.0 {
+        return None;
+    }
+    let says = || {
+        say!(
+            "a receiver took {received}, {space} of it within a round trip at most, in windows of {widest} at most",
+            received = Quantity::bytes(received).rows(sample_rows(&[*end])),
+            space = Quantity::bytes(taken.space),
+            widest = Quantity::bytes(taken.widest_wnd)
+        )
+    };
+    every([
+        Test::from(received as f64 / widest, &limits::GROWN_BY, says()),
+        Test::from(
+            f64::from(taken.space) / widest,
+            &limits::WINDOW_FILLED,
+            says(),
+        ),
+    ])
+}

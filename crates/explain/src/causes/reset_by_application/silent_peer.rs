@@ -195,3 +195,18 @@ fn advice(netns: &Netns, to: Addr) -> Advice {
         ),
     )
 }
+
+/// How many connections to one address were given up as it answered no keep-alive.
+pub(super) fn refuted(whole: &Whole) -> Option<Answered> {
+    let sent = whole.story.resets.sent.iter();
+    let silent = sent.filter(|s| s.why == Why::KeepAlive);
+    let to = |s: &Sent| Some(whole.story.conn(s.conn?)?.remote.addr);
+    let n = Whole::most_by(silent.clone().filter_map(to));
+    let of = whole.story.conns.len() as u64;
+    let step = say!(
+        "{given_up} of {connections} were given up as no keep-alive was answered, to the address where most were",
+        given_up = Quantity::count(n).rows(silent.map(|s| s.row()).take(SHOWN_ROWS)),
+        connections = Quantity::of(of, "connection")
+    );
+    every([Test::events(n, of, &limits::GIVEN_UP, step)])
+}

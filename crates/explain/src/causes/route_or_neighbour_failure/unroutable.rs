@@ -249,3 +249,38 @@ fn route(netns: &Netns, to: &str) -> Advice {
         to: to.to_string(),
     })
 }
+
+/// Callers whose connects had no way, and what counters tell where calls were not recorded.
+pub(super) fn refuted(story: &Story) -> impl Iterator<Item = Option<Answered>> {
+    let callers = story.unrouted.callers().map(|(_, way)| {
+        let over_ns = way.last_ns.saturating_sub(way.first_ns);
+        let says = || {
+            say!(
+                "{no_way} of {comm} had no route, over {over_ms}",
+                no_way = Quantity::of(way.count, "connect").rows(way.rows),
+                comm = Quantity::new(&*way.comm, &*way.comm),
+                over_ms = Quantity::ns(over_ns)
+            )
+        };
+        every([
+            Test::from(way.count as f64, &limits::FAILED_AGAIN, says()),
+            Test::lasts(over_ns, &limits::FAILED_OVER, says()),
+        ])
+    });
+    let rises = story
+        .counters
+        .rises(counter::IP_OUT_NO_ROUTES)
+        .into_values();
+    let counted = rises.map(|rise| {
+        let step = say!(
+            "OutNoRoutes rose by {rise_by}",
+            rise_by = Quantity::count(rise.by).rows(rise.rows())
+        );
+        every([Test::from(
+            rise.by as f64,
+            &limits::UNROUTABLE_COUNTED,
+            step,
+        )])
+    });
+    callers.chain(counted).collect::<Vec<_>>().into_iter()
+}

@@ -117,3 +117,21 @@ fn judge(story: &Story, netns: u32, at: Endpoint, asked: &Connections) -> Option
             .verify(sentence!("New connections to {at} get a first byte as soon as the others.", at)),
     )
 }
+
+/// Connections to other hosts that were asked something and got not one byte for long.
+pub(super) fn refuted(story: &Story) -> Option<Answered> {
+    let away = story.conns.iter().filter(|c| {
+        let elsewhere = c.peer.is_none() && c.listener.is_none() && c.connects();
+        elsewhere && c.established_ns.is_some()
+    });
+    let of = away.clone().count() as u64;
+    let silent = away.filter(|c| waited_ns(story, c).is_some_and(|ns| ns >= limits::STALL.ns()));
+    let rows = silent.clone().filter_map(Conn::row).take(SHOWN_ROWS);
+    let n = silent.count() as u64;
+    let step = say!(
+        "{unanswered} of {connections} to other hosts had asked and got no byte for 3 s",
+        unanswered = Quantity::count(n).rows(rows),
+        connections = Quantity::of(of, "connection")
+    );
+    every([Test::events(n, of, &limits::UNANSWERED_REQUESTS, step)])
+}

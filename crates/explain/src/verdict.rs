@@ -1,0 +1,380 @@
+//! What a cause answers: it holds; it does not, by which number and how far that is from a finding; or it cannot be
+//! told, and why.
+
+use std::borrow::Cow;
+
+use analysis::words::rounded;
+use recording::RowRef;
+use serde::{Deserialize, Serialize};
+
+use crate::finding::{Numbers, Step};
+use crate::limits::{Limit, Unit};
+
+/// What a cause answers, of a place or of a whole recording.
+#[derive(Clone, Debug)]
+pub(crate) enum Verdict {
+    /// There are findings of it.
+    Yes,
+    /// A number refutes it; of a whole recording with the limit that it misses.
+    No(Step, Option<Refuted>),
+    /// Nothing refutes it, and why not.
+    CannotTell(String),
+}
+
+/// The number that refutes a cause, and the limit that it misses.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Refuted {
+    /// What was measured.
+    pub value: f64,
+    /// On which side of the limit the cause is told.
+    pub told: Told,
+    /// The limit.
+    pub limit: f64,
+    /// Unit of both: `share`, `times`, `ms`, `bytes`, or what is counted.
+    pub unit: Cow<'static, str>,
+    /// The limit's name in the book.
+    pub name: Cow<'static, str>,
+    /// The numbers of the sentence, by name.
+    pub numbers: Numbers,
+    /// Some of the rows they rest on; none where nothing of it was seen.
+    #[serde(with = "crate::rows")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
+    pub rows: Vec<RowRef>,
+}
+
+/// On which side of a limit a cause is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Told {
+    /// At the limit and above it.
+    From,
+    /// Below the limit.
+    Below,
+}
+
+impl Refuted {
+    /// Nothing was seen of what there would be some of.
+    pub fn is_of_nothing(&self) -> bool {
+        self.told == Told::From && self.value == 0.0
+    }
+
+    /// Whether the value is on the side of the limit on which the cause is not told.
+    pub fn is_refuting(&self) -> bool {
+        match self.told {
+            Told::From => self.value < self.limit,
+            Told::Below => self.value >= self.limit,
+        }
+    }
+}
+
+/// One measured quantity against the limit that a finding of the cause needs.
+pub(crate) struct Test {
+    value: f64,
+    limit: &'static Limit,
+    told: Told,
+    /// What the value could have been at most: 0 where there was nothing to look at.
+    most: f64,
+    step: Step,
+}
+
+impl Test {
+    /// It is told from the limit on; a time in ns.
+    pub(crate) fn from(value: impl Into<f64>, limit: &'static Limit, step: Step) -> Test {
+        Test {
+            value: value.into(),
+            limit,
+            told: Told::From,
+            most: f64::INFINITY,
+            step,
+        }
+    }
+
+    /// The same of a time in ns.
+    pub(crate) fn lasts(ns: u64, limit: &'static Limit, step: Step) -> Test {
+        Test::from(ns as f64, limit, step)
+    }
+
+    /// The same of what was seen, of so many that it could have happened to.
+    pub(crate) fn events(seen: u64, of: u64, limit: &'static Limit, step: Step) -> Test {
+        Test {
+            most: of as f64,
+            ..Test::from(seen as f64, limit, step)
+        }
+    }
+
+    /// The same of a part of a whole.
+    pub(crate) fn share(part: u64, whole: u64, limit: &'static Limit, step: Step) -> Test {
+        Test {
+            most: if whole == 0 { 0.0 } else { f64::INFINITY },
+            ..Test::from(part as f64 / whole.max(1) as f64, limit, step)
+        }
+    }
+
+    /// It is told below the limit.
+    pub(crate) fn below(self) -> Test {
+        Test {
+            told: Told::Below,
+            ..self
+        }
+    }
+
+    fn holds(&self) -> bool {
+        match self.told {
+            Told::From => self.value >= self.limit.number(),
+            Told::Below => self.value < self.limit.number(),
+        }
+    }
+
+    /// How near it is to being told: 1 is at the limit.
+    fn nearness(&self) -> f64 {
+        let (value, limit) = (self.value, self.limit.number());
+        let beyond = limit / value.max(f64::MIN_POSITIVE);
+        match (self.told, self.limit.unit) {
+            (Told::From, _) => value / limit,
+            // Of nearly all of them hardly any are left.
+            (Told::Below, Unit::Share) => beyond.min((1.0 - value).max(0.0) / (1.0 - limit)),
+            (Told::Below, _) => beyond,
+        }
+    }
+
+    /// The sentence with the limit that it is told from.
+    fn says(&self) -> String {
+        let side = match self.told {
+            Told::From => "from",
+            Told::Below => "below",
+        };
+        format!(
+            "{}; told {side} {}",
+            self.step.says,
+            self.limit.with(self.limit.number())
+        )
+    }
+
+    /// It misses a limit that is a guess by no more than the guess may be off.
+    fn is_near(&self) -> bool {
+        self.nearness() * self.limit.slack() > 1.0
+    }
+
+    /// Of few that it could have happened to, as many as a finding needs cannot be seen.
+    fn too_few(&self) -> bool {
+        self.value > 0.0 && self.told == Told::From && self.most < self.limit.number()
+    }
+
+    fn refuted(self) -> Verdict {
+        let scale = match self.limit.unit {
+            Unit::Time => 1e6,
+            _ => 1.0,
+        };
+        let says = self.says();
+        let Step { numbers, rows, .. } = &self.step;
+        let refuted = Refuted {
+            value: rounded(self.value / scale),
+            told: self.told,
+            limit: rounded(self.limit.number() / scale),
+            unit: self.limit.unit.name().into(),
+            name: self.limit.name.into(),
+            numbers: numbers.clone(),
+            rows: rows.clone(),
+        };
+        // Four digits are enough to read, and never bring a number over its limit.
+        let refuted = if refuted.is_refuting() {
+            refuted
+        } else {
+            Refuted {
+                value: self.value / scale,
+                limit: self.limit.number() / scale,
+                ..refuted
+            }
+        };
+        Verdict::No(Step { says, ..self.step }, Some(refuted))
+    }
+}
+
+/// What a place, or one way of a cause to hold, answers; and how near it was to being told.
+pub(crate) struct Answered {
+    verdict: Verdict,
+    nearness: f64,
+}
+
+/// All of these must hold for a finding: the first that does not refutes it. `None` where there was nothing to look
+/// at, as of 0 packets of 0.
+pub(crate) fn every(tests: impl IntoIterator<Item = Test>) -> Option<Answered> {
+    let mut first = None;
+    for test in tests {
+        if test.most <= 0.0 {
+            return None;
+        }
+        if test.too_few() {
+            let says = format!("{}: too few to tell", test.says());
+            return Some(Answered::unknown(says));
+        }
+        if !test.holds() {
+            if test.is_near() {
+                return Some(Answered::unknown(format!("{}: close to it", test.says())));
+            }
+            let nearness = test.nearness();
+            return Some(Answered {
+                verdict: test.refuted(),
+                nearness,
+            });
+        }
+        first.get_or_insert(test.step.says);
+    }
+    Some(Answered::unknown(format!(
+        "{}: no number refutes it",
+        first?
+    )))
+}
+
+impl Answered {
+    /// It cannot be told, and why.
+    pub(crate) fn unknown(because: impl Into<String>) -> Answered {
+        Answered {
+            verdict: Verdict::CannotTell(because.into()),
+            nearness: f64::INFINITY,
+        }
+    }
+}
+
+impl Verdict {
+    /// That it cannot be told, and why.
+    pub(crate) fn cannot(because: impl Into<String>) -> Verdict {
+        Verdict::CannotTell(because.into())
+    }
+
+    /// Of all places, or of all ways to hold: it is refuted where each of them is, by the number that was nearest to
+    /// being told. `nothing` says what there was none of to look at.
+    pub(crate) fn nearest(
+        places: impl IntoIterator<Item = Option<Answered>>,
+        nothing: &str,
+    ) -> Verdict {
+        let places = places.into_iter().flatten();
+        let nearest = places.reduce(|a, b| if b.nearness > a.nearness { b } else { a });
+        nearest.map_or_else(|| Verdict::cannot(nothing), |nearest| nearest.verdict)
+    }
+
+    /// The same; where no place has anything to look at, of all of them together.
+    pub(crate) fn nearest_or(
+        places: impl IntoIterator<Item = Option<Answered>>,
+        together: impl FnOnce() -> Option<Answered>,
+        nothing: &str,
+    ) -> Verdict {
+        let mut places = places.into_iter().flatten().peekable();
+        if places.peek().is_none() {
+            return Verdict::nearest([together()], nothing);
+        }
+        Verdict::nearest(places.map(Some), nothing)
+    }
+
+    /// Of something that is counted over the whole recording.
+    pub(crate) fn events(
+        seen: u64,
+        of: u64,
+        limit: &'static Limit,
+        step: Step,
+        nothing: &str,
+    ) -> Verdict {
+        Verdict::nearest([every([Test::events(seen, of, limit, step)])], nothing)
+    }
+
+    /// What a place says by itself: the number that refutes it there.
+    pub(crate) fn there(no: Option<Step>) -> Verdict {
+        match no {
+            Some(step) => Verdict::No(step, None),
+            None => Verdict::cannot("nothing that was measured there refutes it"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits;
+    use crate::say::{Quantity, say};
+
+    fn seen(n: u64, of: u64, limit: &'static Limit) -> Option<Answered> {
+        let step = say!("{n} were lost", n = Quantity::count(n));
+        every([Test::events(n, of, limit, step)])
+    }
+
+    fn judged(n: u64, of: u64, limit: &'static Limit) -> Verdict {
+        Verdict::nearest([seen(n, of, limit)], "nothing was sent")
+    }
+
+    fn because(verdict: Verdict) -> String {
+        match verdict {
+            Verdict::CannotTell(because) => because,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn none_of_many_is_a_no_and_none_of_none_is_not() {
+        let Verdict::No(step, Some(refuted)) = judged(0, 100, &limits::UNANSWERED) else {
+            panic!("0 of 100 refute it");
+        };
+        assert_eq!(step.says, "0 were lost; told from 10 connections");
+        assert!(refuted.is_refuting() && refuted.is_of_nothing());
+        assert_eq!(
+            (refuted.value, refuted.limit, &*refuted.unit),
+            (0.0, 10.0, "connections")
+        );
+        assert_eq!(
+            because(judged(0, 0, &limits::UNANSWERED)),
+            "nothing was sent"
+        );
+    }
+
+    #[test]
+    fn what_is_few_or_close_or_enough_is_no_no() {
+        let few = because(judged(1, 1, &limits::UNANSWERED));
+        assert!(few.ends_with("too few to tell"), "{few}");
+        // The limit is a guess: half of it may be as good.
+        let close = because(judged(6, 100, &limits::UNANSWERED));
+        assert!(close.ends_with("close to it"), "{close}");
+        assert!(matches!(
+            judged(4, 100, &limits::UNANSWERED),
+            Verdict::No(..)
+        ));
+        let enough = because(judged(10, 100, &limits::UNANSWERED));
+        assert!(enough.ends_with("no number refutes it"), "{enough}");
+        // What people notice is no guess.
+        let lasts = |ns| every([Test::lasts(ns, &limits::STALL, Step::new("it lasted"))]);
+        let verdict = Verdict::nearest([lasts(2_900_000_000)], "");
+        let Verdict::No(_, Some(refuted)) = verdict else {
+            panic!("{verdict:?}")
+        };
+        assert_eq!(
+            (refuted.value, refuted.limit, &*refuted.unit),
+            (2_900.0, 3_000.0, "ms")
+        );
+    }
+
+    #[test]
+    fn of_several_places_the_nearest_tells_and_one_that_is_not_refuted_keeps_all_from_it() {
+        let places = |all: &[u64]| {
+            let all = all.iter().map(|n| seen(*n, 100, &limits::UNANSWERED));
+            Verdict::nearest(all.collect::<Vec<_>>(), "")
+        };
+        let Verdict::No(step, _) = places(&[0, 3, 2]) else {
+            panic!("all are refuted")
+        };
+        assert!(step.says.starts_with("3 were"), "{}", step.says);
+        assert!(because(places(&[0, 12, 3])).starts_with("12 were"));
+    }
+
+    #[test]
+    fn below_a_limit_the_other_side_refutes() {
+        let share = |part| {
+            let test = Test::share(part, 10, &limits::MOST, Step::new("answered")).below();
+            Verdict::nearest([every([test])], "")
+        };
+        let Verdict::No(_, Some(refuted)) = share(10) else {
+            panic!("all of them refute it")
+        };
+        assert!(refuted.is_refuting() && refuted.told == Told::Below);
+        assert!(because(share(2)).ends_with("no number refutes it"));
+    }
+}

@@ -1,0 +1,154 @@
+//! A whole recording that causes are asked about: what several of them count over it, each once.
+
+use std::cell::OnceCell;
+
+use ahash::AHashMap;
+use analysis::{Conn, Group, Story, What, is_firewall};
+use recording::{RowRef, counter};
+
+use crate::limits::Limit;
+use crate::places::listener::{ListenerPlace, SHOWN_ROWS, listener_places};
+use crate::places::losses::Losses;
+use crate::places::path::{End, Path, ends, paths};
+use crate::places::unanswered_syns::{self, UnansweredSyns};
+use crate::say::{Quantity, say};
+use crate::verdict::{Answered, Test, Verdict, every};
+
+/// A cause's answer for a whole recording in which it was not found: the number that refutes it everywhere, by the
+/// limits that a finding needs; or why it cannot be told.
+pub(crate) type RuleOut = fn(&Whole) -> Verdict;
+
+/// A recording as causes are asked about it.
+pub(crate) struct Whole<'a> {
+    pub(crate) story: &'a Story,
+    paths: OnceCell<Vec<Losses<'a>>>,
+    ends: OnceCell<Vec<End<'a>>>,
+    syns: OnceCell<Vec<UnansweredSyns<'a>>>,
+}
+
+impl<'a> Whole<'a> {
+    pub(crate) fn of(story: &'a Story) -> Whole<'a> {
+        Whole {
+            story,
+            paths: OnceCell::new(),
+            ends: OnceCell::new(),
+            syns: OnceCell::new(),
+        }
+    }
+
+    /// Every end that was sampled.
+    pub(crate) fn ends(&self) -> &[End<'a>] {
+        self.ends.get_or_init(|| ends(self.story).collect())
+    }
+
+    /// What was lost on each path that leaves its host.
+    pub(crate) fn losses(&self) -> &[Losses<'a>] {
+        self.paths.get_or_init(|| {
+            let paths = paths(self.story);
+            paths.iter().map(Path::losses).collect()
+        })
+    }
+
+    /// Every place where SYNs were not answered, or dropped here.
+    pub(crate) fn silent(&self) -> &[UnansweredSyns<'a>] {
+        self.syns
+            .get_or_init(|| unanswered_syns::places(self.story))
+    }
+
+    /// Connects of this host.
+    pub(crate) fn connects(&self) -> u64 {
+        let connects = |c: &&Conn| c.connects();
+        self.story.conns.iter().filter(connects).count() as u64
+    }
+
+    /// Connects of this host and connections that came to it, with the SYNs that were dropped here.
+    pub(crate) fn opened(&self) -> u64 {
+        let known = self.story.conns.len() as u64;
+        known.saturating_add(self.syns_dropped(|_| true).0)
+    }
+
+    /// SYNs that were dropped here, those that count, and some rows.
+    fn syns_dropped(&self, counts: impl Fn(&Group) -> bool) -> (u64, Vec<RowRef>) {
+        let groups = self.story.packets.all().iter();
+        let groups = groups.filter(|g| g.what == What::SynDropped && counts(g));
+        let rows = groups.clone().flat_map(|g| g.rows.iter().copied());
+        let rows = rows.take(SHOWN_ROWS).collect();
+        (groups.map(|g| g.count).sum(), rows)
+    }
+
+    /// SYNs that firewalls of this host dropped.
+    pub(crate) fn firewalled(&self) -> Quantity {
+        let (n, rows) = self.syns_dropped(|g| g.reason.as_deref().is_some_and(is_firewall));
+        Quantity::of(n, "SYN").rows(rows)
+    }
+
+    /// Packets that this host saw: as its counters tell, else as its connections do.
+    pub(crate) fn packets(&self) -> u64 {
+        let counters = &self.story.counters;
+        let counted = [counter::IN_SEGS, counter::OUT_SEGS];
+        let counted = counted.iter().flat_map(|name| counters.rises(name));
+        let counted = counted.fold(0, |sum: u64, (_, rise)| sum.saturating_add(rise.by));
+        let sent = self.ends().iter().map(|e| e.transfer.segments());
+        let sent = sent.fold(0, u64::saturating_add);
+        counted.max(sent).max(self.opened())
+    }
+
+    /// Of each namespace, by how much a counter rose beside another that counts all that it could have happened to.
+    pub(crate) fn counted(
+        &self,
+        name: &str,
+        of: &str,
+        limit: &'static Limit,
+        share: Option<&'static Limit>,
+    ) -> Vec<Option<Answered>> {
+        let counters = &self.story.counters;
+        let all = counters.rises(of).into_iter().map(|(netns, whole)| {
+            let rise = counters.rise(netns, name);
+            let says = || {
+                say!(
+                    "{short} rose by {rise_by}, {of_short} by {whole_by}",
+                    short = Quantity::new(counter::short(name), counter::short(name)),
+                    rise_by = Quantity::count(rise.by).rows(rise.rows()),
+                    of_short = Quantity::new(counter::short(of), counter::short(of)),
+                    whole_by = Quantity::count(whole.by).rows(whole.rows())
+                )
+            };
+            let of = whole.by.max(rise.by);
+            let share = share.map(|limit| Test::share(rise.by, of, limit, says()));
+            every(
+                [Test::events(rise.by, of, limit, says())]
+                    .into_iter()
+                    .chain(share),
+            )
+        });
+        all.collect()
+    }
+
+    /// Listeners of this host.
+    pub(crate) fn listeners(&self) -> impl Iterator<Item = ListenerPlace<'a>> + use<'a> {
+        listener_places(self.story)
+    }
+
+    /// Of each path, its losses against what a finding of a cause needs.
+    pub(crate) fn on_paths(&self, tests: impl Fn(&Losses<'a>) -> Option<Answered>) -> Verdict {
+        Verdict::nearest(self.losses().iter().map(tests), NO_PATH)
+    }
+
+    /// Connections, by how many of a kind there are.
+    pub(crate) fn most_by<K: std::hash::Hash + Eq>(all: impl Iterator<Item = K>) -> u64 {
+        let mut by: AHashMap<K, u64> = AHashMap::new();
+        for key in all {
+            *by.entry(key).or_default() += 1;
+        }
+        by.into_values().max().unwrap_or(0)
+    }
+}
+
+/// Why nothing can be told where there was nothing to look at.
+pub(crate) const NO_PATH: &str = "no connection to another address sent enough to judge a path by";
+pub(crate) const NO_CONNECT: &str = "no connection was opened from this host";
+pub(crate) const NO_CONNECTION: &str = "no connection was opened or tried";
+pub(crate) const NO_ARRIVAL: &str = "no connection came to a listener of this host";
+pub(crate) const NO_PACKET: &str = "no packet was counted";
+pub(crate) const NO_TRANSFER: &str = "no connection was sampled that moved much";
+pub(crate) const NOT_COUNTED: &str = "no counter was read of what could have shown it";
