@@ -84,7 +84,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         .exchanges()
         .iter()
         .filter(|e| e.role() == Account::Server);
-    let services = all.flat_map(|e| slow_exchanges::refuted(e));
+    let services = all.flat_map(slow_exchanges::refuted);
     Verdict::nearest(services, "no request came to a listener of this host")
 }
 

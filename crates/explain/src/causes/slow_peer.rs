@@ -72,7 +72,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         .filter(|e| e.role() == Account::Client);
     // Of one whose other end is here that end tells.
     let away = all.filter(|e| !slow_exchanges::is_answered_here(story, e));
-    let services = away.flat_map(|e| slow_exchanges::refuted(e));
+    let services = away.flat_map(slow_exchanges::refuted);
     let nothing =
         "no request went to another host: what answers here is slow-application's to tell";
     Verdict::nearest(services.chain([unanswered::refuted(story)]), nothing)

@@ -70,7 +70,7 @@ table! {
         cause: Text, Name;
         /// `found`, `ruled-out` or `cannot-tell`.
         answer: Text, Name;
-        /// Why it cannot tell, or what its answer does not hold for.
+        /// By which number it is ruled out, why it cannot tell, or why none of what was found is shown.
         because: Option<Text>, Note, null "there is nothing to say";
     }
 }
