@@ -209,20 +209,22 @@ fn answers(explanation: &Explanation) -> Vec<String> {
             Holds::CannotTell => "cannot tell",
         };
         let unseen = answer.refuted.as_ref().is_some_and(Refuted::is_of_nothing);
-        let because = match unseen {
-            true => UNSEEN,
-            false => answer.because.as_deref().unwrap_or("-"),
+        let because = if unseen {
+            UNSEEN
+        } else {
+            answer.because.as_deref().unwrap_or("-")
         };
         let says = format!("answer\t{word}\t{because}");
         alike.entry(says).or_default().push(answer.cause.as_str());
     }
-    let answers = alike
-        .into_iter()
-        .map(|(says, causes)| match says.ends_with(UNSEEN) {
+    let answers = alike.into_iter().map(|(says, causes)| {
+        if says.ends_with(UNSEEN) {
             // What is not named in another line.
-            true => format!("{says}\t{} causes", causes.len()),
-            false => format!("{says}\t{}", causes.join(" ")),
-        });
+            format!("{says}\t{} causes", causes.len())
+        } else {
+            format!("{says}\t{}", causes.join(" "))
+        }
+    });
     lines.extend(answers);
     lines
 }

@@ -78,6 +78,20 @@ pub(crate) fn set_sysctl(
 const LINUX_RMEM: [u64; 3] = [4_096, 131_072, 6_291_456];
 const LINUX_WMEM: [u64; 3] = [4_096, 16_384, 4_194_304];
 
+fn linux_default(name: &str) -> [u64; 3] {
+    if name == sysctl::TCP_WMEM {
+        LINUX_WMEM
+    } else {
+        LINUX_RMEM
+    }
+}
+
+/// A larger maximum of `net.ipv4.tcp_rmem` or `tcp_wmem`: so much, or what the kernel has by itself if that is more. A
+/// buffer grows only as far as its window does.
+pub(crate) fn larger_most(name: &'static str, bytes: u64) -> u64 {
+    bytes.max(linux_default(name)[2])
+}
+
 /// The numbers of `net.ipv4.tcp_rmem` or `tcp_wmem` of a namespace with another last one: what buffers may grow to.
 pub(crate) fn buffer_sizes(
     story: &Story,
@@ -86,11 +100,7 @@ pub(crate) fn buffer_sizes(
     most: impl FnOnce(u64) -> u64,
 ) -> String {
     let now = story.settings.get(netns, name);
-    let default = if name == sysctl::TCP_WMEM {
-        LINUX_WMEM
-    } else {
-        LINUX_RMEM
-    };
+    let default = linux_default(name);
     let word = |nth: usize| {
         now.as_ref()
             .and_then(|v| v.number(nth))

@@ -4,7 +4,9 @@ pub(crate) use analysis::account::State;
 pub(crate) use analysis::{Conn, ConnId, Endpoint, Netns, Outcome, Side, Story};
 pub(crate) use recording::{RowRef, SourceName, counter, sysctl};
 
-pub(crate) use crate::actions::{buffer_sizes, command_in, forget_path, repair_path, set_sysctl};
+pub(crate) use crate::actions::{
+    buffer_sizes, command_in, forget_path, larger_most, repair_path, set_sysctl,
+};
 pub(crate) use crate::advice::{Advice, Change};
 pub(crate) use crate::asked::Asked;
 pub(crate) use crate::case::Case;

@@ -62,17 +62,24 @@ fn rule_out(whole: &Whole) -> Verdict {
         let shortest = min_rtt_us(&losses.ends)?;
         let bulk = losses.ends.iter().filter(|e| e.transfer.fills_path());
         let usual = bulk.filter_map(usual_rtt).max()?;
-        let says = || {
-            say!(
-                "a transfer had round trips of {rtt_us} (median), the shortest of its path took {min_rtt_us}",
-                rtt_us = Quantity::us(usual).rows(sample_rows(&losses.ends)),
-                min_rtt_us = Quantity::us(shortest)
-            )
-        };
-        let longer_ns = u64::from(usual.saturating_sub(shortest)) * 1_000;
+        let rtt_us = Quantity::us(usual).rows(sample_rows(&losses.ends));
+        let min_rtt_us = Quantity::us(shortest);
+        let queued_us = usual.saturating_sub(shortest);
+        let longer = say!(
+            "round trips of a transfer took {queued_us} longer ({rtt_us}, median) than the shortest of its path \
+             ({min_rtt_us})",
+            queued_us = Quantity::us(queued_us),
+            rtt_us = &rtt_us,
+            min_rtt_us = &min_rtt_us
+        );
+        let times = say!(
+            "round trips of a transfer took {rtt_us} (median), the shortest of its path {min_rtt_us}",
+            rtt_us,
+            min_rtt_us
+        );
         every([
-            Test::lasts(longer_ns, &limits::QUEUE_DELAY, says()),
-            Test::from(f64::from(usual) / f64::from(shortest), &limits::QUEUE_TIMES, says()),
+            Test::lasts(u64::from(queued_us) * 1_000, &limits::QUEUE_DELAY, longer),
+            Test::from(f64::from(usual) / f64::from(shortest), &limits::QUEUE_TIMES, times),
         ])
     });
     Verdict::nearest(paths, "no transfer was seen to fill a path")

@@ -305,7 +305,7 @@ impl Limit {
             Limit::NotSized(netns) => set(netns, sysctl::TCP_MODERATE_RCVBUF, "1".into()),
             Limit::Most(netns) => {
                 // Half of a buffer and more goes to headers and pages that are not full.
-                let most = |_| bytes.saturating_mul(2);
+                let most = |_| larger_most(sysctl::TCP_RMEM, bytes.saturating_mul(2));
                 let value = buffer_sizes(story, netns, sysctl::TCP_RMEM, most);
                 set(netns, sysctl::TCP_RMEM, value)
             }

@@ -114,6 +114,11 @@ fn judge(path: &Path) -> Option<Finding> {
     );
     let (to, netns) = (path.to, scope.netns.clone());
     let larger = u64::from(buffer.bytes).saturating_mul(ADVISED_TIMES);
+    let larger = if at_limit {
+        larger_most(sysctl::TCP_WMEM, larger)
+    } else {
+        larger
+    };
     let raise = if at_limit {
         raise(story, &netns, larger, &buffer)
     } else {
@@ -214,7 +219,7 @@ fn raise(story: &Story, netns: &Netns, bytes: u64, buffer: &Allowance) -> Advice
         "A connection may take so much memory; net.ipv4.tcp_mem bounds all of them together.",
         format!(
             "Up to {} per connection over a round trip of {}, until the path or a window is full.",
-            Quantity::rate(buffer.per_s() * ADVISED_TIMES as f64),
+            Quantity::rate(buffer.per_s() * bytes as f64 / f64::from(buffer.bytes).max(1.0)),
             Quantity::us(buffer.min_rtt_us)
         ),
     )

@@ -55,7 +55,7 @@ fn the_kernels_limits() {
     most.set(SERVER, "net.ipv4.tcp_rmem", "4096 32768 64000");
     let f = only(&most, ID);
     assert_eq!(f.layer, Layer::ThisHost);
-    let set = "net.ipv4.tcp_rmem=4096 32768 512000".to_string();
+    let set = "net.ipv4.tcp_rmem=4096 32768 6291456".to_string();
     assert_eq!(sysctls(&f), [(SERVER, set)]);
     let mut fixed = host(held());
     fixed.set(SERVER, "net.ipv4.tcp_moderate_rcvbuf", "0");

@@ -31,7 +31,7 @@ fn the_kernels_limit() {
     let f = only(&host(held(), "4096 16384 65536"), ID);
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
     assert_eq!((f.layer, f.impact.affected), (Layer::ThisHost, 1));
-    let set = "net.ipv4.tcp_wmem=4096 16384 262144".to_string();
+    let set = "net.ipv4.tcp_wmem=4096 16384 4194304".to_string();
     assert_eq!(sysctls(&f), [(CLIENT, set)]);
     assert_eq!(number(&f, "sndbuf"), &crate::Number::Count(65_536));
     assert!(f.arithmetic.iter().all(|check| check.agrees));
