@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::common::{lab_binary, stderr, stdout};
+use crate::common::{lab_binary, stderr, stdout, tcpwhy};
 
 fn docs(name: &str) -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -119,6 +119,28 @@ fn every_cause_is_in_the_readme() {
         let row = format!("| `{}` |", cause.id);
         assert!(readme.contains(&row), "{row}");
     }
+}
+
+#[test]
+fn the_readmes_answer_is_what_explain_says() {
+    let recording = "fixtures/corpus/program-nginx-backlog.tcpw";
+    let output = tcpwhy(&["explain", recording])
+        .current_dir(docs("../."))
+        .env("TZ", "UTC")
+        .output()
+        .unwrap();
+    let readme = fs::read_to_string(docs("../README.md")).unwrap();
+    let indented = |line: &str| match line {
+        "" => String::new(),
+        line => format!("    {line}"),
+    };
+    let said: Vec<String> = stdout(&output).lines().map(indented).collect();
+    let said = said.join("\n");
+    assert!(said.contains("causes judged"), "{said}");
+    assert!(
+        readme.contains(&said),
+        "README.md shows another answer than\n{said}"
+    );
 }
 
 /// Files that people read as words: code, the book, the page of the report.

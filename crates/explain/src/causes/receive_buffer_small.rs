@@ -8,7 +8,7 @@ use analysis::words::rounded;
 use crate::limits;
 use crate::places::path::{End, rate, rwnd_share, sample_rows, senders};
 use crate::places::receivers::other;
-use crate::places::window::{Allowance, HeldBack, filled, held_back};
+use crate::places::window::{Allowance, HeldBack, filled, held_back, waited_for_window};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -67,14 +67,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         .ends()
         .iter()
         .filter(|e| e.transfer.acked() >= limits::BULK.bytes());
-    let senders = bulk.map(|end| {
-        let share = rwnd_share(&[*end]);
-        let step = say!(
-            "a transfer waited {window_limited} of its busy time for the peer's window",
-            window_limited = Quantity::share(share).rows(sample_rows(&[*end]))
-        );
-        every([Test::from(share, &limits::HELD, step)])
-    });
+    let senders = bulk.map(waited_for_window);
     let receives = |e: &&End| e.transfer.received() >= limits::BULK.bytes();
     let readers = whole.ends().iter().filter(receives);
     Verdict::nearest(

@@ -11,7 +11,7 @@ use crate::limits;
 use crate::places::options::WithoutOptions;
 use crate::places::path::{End, ends, rwnd_share, sample_rows};
 use crate::places::receivers::{self, other, per_s, receivers};
-use crate::places::window::{Allowance, filled};
+use crate::places::window::{Allowance, filled, waited_for_window};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -75,18 +75,10 @@ fn no(asked: &Asked) -> Option<Step> {
 /// Of the receivers here how much was unread, of senders how long they waited for the window.
 fn rule_out(whole: &Whole) -> Verdict {
     let story = whole.story;
-    let waited = |end: &End| {
-        let share = rwnd_share(&[*end]);
-        let step = say!(
-            "a transfer waited {window_limited} of its busy time for the peer's window",
-            window_limited = Quantity::share(share).rows(sample_rows(&[*end]))
-        );
-        every([Test::from(share, &limits::HELD, step)])
-    };
     let receives = |e: &&End| e.transfer.received() >= limits::BULK.bytes();
     let readers = whole.ends().iter().filter(receives).map(|end| {
         if let Some(sender) = other(story, end) {
-            return waited(&sender);
+            return waited_for_window(&sender);
         }
         let (n, of) = (
             u64::from(end.transfer.unread),
@@ -105,7 +97,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         .ends()
         .iter()
         .filter(|e| e.transfer.acked() >= limits::BULK.bytes());
-    Verdict::nearest(readers.chain(senders.map(waited)), NO_TRANSFER)
+    Verdict::nearest(readers.chain(senders.map(waited_for_window)), NO_TRANSFER)
 }
 
 /// Their windows were filled once per round trip, and offered again at once.

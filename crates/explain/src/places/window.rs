@@ -10,8 +10,9 @@ use recording::{Addr, RowRef};
 
 use crate::finding::Step;
 use crate::limits;
-use crate::places::path::{End, empty_us, ends, rwnd_share, usual_rtt};
+use crate::places::path::{End, empty_us, ends, rwnd_share, sample_rows, usual_rtt};
 use crate::say::{Quantity, say};
+use crate::verdict::{Answered, Test, every};
 
 /// What so many bytes per round trip allow.
 #[derive(Clone, Copy, Debug)]
@@ -145,4 +146,13 @@ pub(crate) fn held_back(story: &Story) -> Vec<HeldBack<'_>> {
 pub(crate) fn filled(story: &Story, ends: &[End]) -> Vec<Allowance> {
     let allowances = ends.iter().filter_map(|e| Allowance::of_window(story, e));
     allowances.filter(Allowance::is_filled).collect()
+}
+/// Whether an end that sends waited as long for the window of its peer as a finding needs.
+pub(crate) fn waited_for_window(end: &End) -> Option<Answered> {
+    let share = rwnd_share(&[*end]);
+    let step = say!(
+        "a transfer waited {window_limited} of its busy time for the peer's window",
+        window_limited = Quantity::share(share).rows(sample_rows(&[*end]))
+    );
+    every([Test::from(share, &limits::HELD, step)])
 }
