@@ -20,7 +20,7 @@ import pytest
 import tcpwhy_fleet
 from tcpwhy_fleet import collect, files, parts
 from tcpwhy_fleet.cli import main
-from tcpwhy_fleet.files import Dir, Room
+from tcpwhy_fleet.files import Dir, NoRoomError, Room, Share
 from tcpwhy_fleet.hosts import Host
 from tcpwhy_fleet.unfit import UnfitError
 
@@ -138,7 +138,6 @@ def test_a_disk_without_room_is_said_before_anybody_records(
 def test_a_disk_that_fills_ends_who_sends(
     ssh: FakeSsh, out: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # All but the last is free, then nothing.
     ssh.host("big", "head -c 3000000 /dev/zero; exec sleep 60")
     ssh.sends("web1", made("web1").packed())
     monkeypatch.setattr(Room, "look", lambda _: None)
@@ -148,12 +147,25 @@ def test_a_disk_that_fills_ends_who_sends(
         assert main(ssh.arguments(out)) == 0
         assert time.monotonic() - began < 30
         said = capfd.readouterr().err
-        assert "FAILED big: larger than the 1 MB that there is room for" in said
+        assert "FAILED big: larger than its share of the 1 MB that there is room for" in said
         assert "name another -o" in said
         assert not fake_ssh.runs(ssh.pids("big")[0])
     finally:
         fake_ssh.end(ssh.pids("big"))
     assert left_in(out) == {"web1.tcpw", "labels.json", "collected.json"}
+
+
+def test_who_sends_without_end_leaves_room_for_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "room_at", lambda _: 1000)
+    room = Room(tmp_path, 8 << 30, 2)
+    with Share(room) as small, pytest.raises(NoRoomError, match="its share of"), Share(room) as endless:
+        while True:
+            endless.take(10)
+            small.take(1)
+    # It had taken 470 when 483 were left; they are free again.
+    room.take(1000 - 47)
+    with pytest.raises(NoRoomError, match="larger than the 0 MB"):
+        room.take(1)
 
 
 def test_who_else_fills_the_disk_is_noticed_while_copying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

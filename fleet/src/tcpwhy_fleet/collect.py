@@ -20,7 +20,7 @@ from typing import IO, TypeVar
 from . import ending
 from . import hosts as host_file
 from .catalog import Say
-from .files import CHUNK, Dir, Room, free_bytes, make_dir
+from .files import CHUNK, Dir, Room, Share, free_bytes, make_dir
 from .hosts import Host
 from .manifest import EARLIEST, LATEST
 from .parts import Parts, sweep
@@ -121,7 +121,7 @@ def _collect(plan: Plan, out: Dir, say: Say) -> int:
     say(f"{plural(len(reached), 'host')} reached; all record from {start:%H:%M:%S} for {plan.length_s:g} s")
     for line in clocks(reached):
         say(line)
-    room = Room(out.handle, MOST_BYTES * len(reached))
+    room = Room(out.handle, MOST_BYTES * len(reached), len(reached))
     with Parts(out, [of.host for of in reached]) as parts:
         # All at once, however many: who came later would record other seconds.
         done = _each(len(reached), reached, lambda of: _record(plan, of, parts, start, room, say), say)
@@ -266,15 +266,16 @@ def _record(plan: Plan, of: Reached, parts: Parts, start: datetime, room: Room, 
     until = max(0.0, start.timestamp() - time.time()) + plan.length_s + GRACE_S
     pipe = subprocess.PIPE
     try:
-        with ending.child(command, stdout=pipe, stderr=pipe, bufsize=0) as ssh, _bounded(ssh, until) as heard:
-            assert ssh.stdout  # noqa: S101
-            size = _copy(ssh.stdout, parts.file(name), room)
-            code = ssh.wait()
-        if heard.too_late:
-            raise UnfitError(f"did not end within {until:.0f} s")
-        if code or not size:
-            raise UnfitError(heard.words() or f"ended with {code}")
-        parts.keep(of.host, say)
+        with Share(room) as share:
+            with ending.child(command, stdout=pipe, stderr=pipe, bufsize=0) as ssh, _bounded(ssh, until) as heard:
+                assert ssh.stdout  # noqa: S101
+                size = _copy(ssh.stdout, parts.file(name), share)
+                code = ssh.wait()
+            if heard.too_late:
+                raise UnfitError(f"did not end within {until:.0f} s")
+            if code or not size:
+                raise UnfitError(heard.words() or f"ended with {code}")
+            parts.keep(of.host, say)
     except UnfitError as e:
         parts.drop(name)
         raise UnfitError(f"{address}: {e}") from None
@@ -286,7 +287,7 @@ def _record(plan: Plan, of: Reached, parts: Parts, start: datetime, room: Room, 
     return address
 
 
-def _copy(source: IO[bytes], out: IO[bytes], room: Room) -> int:
+def _copy(source: IO[bytes], out: IO[bytes], share: Share) -> int:
     """Copies what comes; who sends more than there is room for, or than a recording has, is not waited for."""
     size = 0
     while chunk := source.read(CHUNK):
@@ -294,7 +295,7 @@ def _copy(source: IO[bytes], out: IO[bytes], room: Room) -> int:
         if size > MOST_BYTES:
             raise UnfitError(f"sent more than the {MOST_BYTES >> 30} GiB that a recording may have")
         try:
-            room.take(len(chunk))
+            share.take(len(chunk))
         except UnfitError as e:
             raise UnfitError(f"{e}: record for a shorter time, or name another -o") from None
         out.write(chunk)

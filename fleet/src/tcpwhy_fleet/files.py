@@ -228,22 +228,48 @@ def room_at(at: int | Path) -> int:
 class Room:
     """What may still be written on a disk; whoever else writes meanwhile, a quarter of what was free stays so."""
 
-    def __init__(self, at: int | Path, most: int) -> None:
-        self._at, self._most, self.room = at, most, room_at(at)
+    def __init__(self, at: int | Path, most: int, writers: int = 1) -> None:
+        self._at, self._most, self.room, self.writers = at, most, room_at(at), writers
         self._taken, self._lock = 0, threading.Lock()
 
-    def take(self, size: int) -> None:
-        """Takes room for so many bytes, from any thread."""
+    def take(self, size: int, left: int = 0) -> None:
+        """Takes room for so many bytes, from any thread; so many more must be left."""
         with self._lock:
-            self._taken += size
-            taken = self._taken
-        if taken > self._most:
-            raise UnfitError(f"larger than the {self._most >> 20:,} MB that it may have")
-        if taken > self.room:
-            raise NoRoomError(f"larger than the {self.room >> 20:,} MB that there is room for", self.room)
+            taken = self._taken + size
+            if taken > self._most:
+                raise UnfitError(f"larger than the {self._most >> 20:,} MB that it may have")
+            if taken + left > self.room:
+                share = "its share of " if left else ""
+                raise NoRoomError(f"larger than {share}the {self.room >> 20:,} MB that there is room for", self.room)
+            self._taken = taken
         self.look()
+
+    def give(self, size: int) -> None:
+        """Gives back what was taken, from any thread."""
+        with self._lock:
+            self._taken -= size
 
     def look(self) -> None:
         """Whether somebody has filled the disk meanwhile."""
         if (free := free_bytes(self._at)) < self.room // 2:
             raise NoRoomError(f"the disk is nearly full, {free >> 20:,} MB are free", self.room)
+
+
+class Share:
+    """What one of several writers takes of a room: no more than then is left for the others, so that one that sends
+    without end takes none of them along. What it took is given back where it fails."""
+
+    def __init__(self, room: Room) -> None:
+        self._room, self._held = room, 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, failed: type[BaseException] | None, *_: object) -> None:
+        if failed:
+            self._room.give(self._held)
+
+    def take(self, size: int) -> None:
+        """Takes room for so many bytes."""
+        self._room.take(size, left=self._held + size if self._room.writers > 1 else 0)
+        self._held += size
