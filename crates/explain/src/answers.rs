@@ -80,7 +80,7 @@ pub(crate) fn answers(story: &Story, causes: &[Cause], found: &Found) -> Vec<Ans
         let mut answer = Answer {
             cause: cause.id,
             answer: Holds::Yes,
-            seen_from: cause.seen_from.into(),
+            seen_from: (cause.seen_from)(),
             because: None,
             refuted: None,
             record: Vec::new(),

@@ -1,6 +1,7 @@
 //! A place that causes are asked about: why they do not hold where another one does.
 
 use std::cell::OnceCell;
+use std::rc::Rc;
 
 use ahash::AHashSet;
 use analysis::account::exchanged_ns;
@@ -30,11 +31,11 @@ pub(crate) type No = fn(&Asked) -> Option<Step>;
 pub(crate) struct Asked<'a> {
     pub(crate) story: &'a Story,
     pub(crate) place: &'a Place,
-    silent: OnceCell<Option<UnansweredSyns<'a>>>,
-    losses: OnceCell<Option<Losses<'a>>>,
+    silent: OnceCell<Option<Rc<UnansweredSyns<'a>>>>,
+    losses: OnceCell<Option<Rc<Losses<'a>>>>,
     refusals: OnceCell<Option<Refusals<'a>>>,
     resets: OnceCell<Option<ResetEnds<'a>>>,
-    destination: OnceCell<Option<Destination<'a>>>,
+    destination: OnceCell<Option<Rc<Destination<'a>>>>,
 }
 
 impl<'a> Asked<'a> {
@@ -51,23 +52,26 @@ impl<'a> Asked<'a> {
     }
 
     /// The connects to the place, and what was dropped of them.
-    pub(crate) fn silent(&self) -> Option<&UnansweredSyns<'a>> {
-        let silent = self.silent.get_or_init(|| match self.place {
-            Place::At(netns, at) => Some(UnansweredSyns::at(self.story, *netns, *at)),
-            Place::LocalPorts(netns, _, to) => {
-                let netns = to.is_loopback().then_some(*netns);
-                Some(UnansweredSyns::at(self.story, netns, *to))
-            }
-            Place::Listener(index)
-            | Place::Service {
-                listener: Some(index),
-                ..
-            } => ListenerPlace::at(self.story, *index).map(UnansweredSyns::of_listener),
-            Place::WithoutOptions(_) => {
-                let here = self.without_options()?.listener_place()?;
-                Some(UnansweredSyns::of_listener(here))
-            }
-            _ => None,
+    pub(crate) fn silent(&self) -> Option<&Rc<UnansweredSyns<'a>>> {
+        let silent = self.silent.get_or_init(|| {
+            let silent = match self.place {
+                Place::At(netns, at) => Some(UnansweredSyns::at(self.story, *netns, *at)),
+                Place::LocalPorts(netns, _, to) => {
+                    let netns = to.is_loopback().then_some(*netns);
+                    Some(UnansweredSyns::at(self.story, netns, *to))
+                }
+                Place::Listener(index)
+                | Place::Service {
+                    listener: Some(index),
+                    ..
+                } => ListenerPlace::at(self.story, *index).map(UnansweredSyns::of_listener),
+                Place::WithoutOptions(_) => {
+                    let here = self.without_options()?.listener_place()?;
+                    Some(UnansweredSyns::of_listener(here))
+                }
+                _ => None,
+            };
+            silent.map(Rc::new)
         });
         silent.as_ref()
     }
@@ -85,23 +89,26 @@ impl<'a> Asked<'a> {
     }
 
     /// What the ends that send lost, with those ends; `None` also where retransmissions were not recorded.
-    pub(crate) fn losses(&self) -> Option<&Losses<'a>> {
+    pub(crate) fn losses(&self) -> Option<&Rc<Losses<'a>>> {
         if !self.story.health.has(&SourceName::Retransmits) {
             return None;
         }
-        let losses = self.losses.get_or_init(|| match self.place {
-            Place::Ends(ids) | Place::Service { ids, .. } => {
-                let ends = ids.iter().filter_map(|id| End::of(self.story, *id));
-                Some(Losses::of(self.story, ends.collect()))
-            }
-            Place::Process(pid) => {
-                let conns = connections(self.story, *pid).into_iter();
-                let ends: Vec<End> = conns
-                    .filter_map(|(id, _)| End::of(self.story, id))
-                    .collect();
-                (!ends.is_empty()).then(|| Losses::of(self.story, ends))
-            }
-            _ => None,
+        let losses = self.losses.get_or_init(|| {
+            let losses = match self.place {
+                Place::Ends(ids) | Place::Service { ids, .. } => {
+                    let ends = ids.iter().filter_map(|id| End::of(self.story, *id));
+                    Some(Losses::of(self.story, ends.collect()))
+                }
+                Place::Process(pid) => {
+                    let conns = connections(self.story, *pid).into_iter();
+                    let ends: Vec<End> = conns
+                        .filter_map(|(id, _)| End::of(self.story, id))
+                        .collect();
+                    (!ends.is_empty()).then(|| Losses::of(self.story, ends))
+                }
+                _ => None,
+            };
+            losses.map(Rc::new)
         });
         losses.as_ref()
     }
@@ -151,9 +158,11 @@ impl<'a> Asked<'a> {
     }
 
     /// The connects that local ports were wanted for.
-    pub(crate) fn destination(&self) -> Option<&Destination<'a>> {
+    pub(crate) fn destination(&self) -> Option<&Rc<Destination<'a>>> {
         let destination = self.destination.get_or_init(|| match self.place {
-            Place::LocalPorts(netns, from, to) => Destination::of(self.story, *netns, *from, *to),
+            Place::LocalPorts(netns, from, to) => {
+                Destination::of(self.story, *netns, *from, *to).map(Rc::new)
+            }
             _ => None,
         });
         destination.as_ref()

@@ -1,5 +1,7 @@
 //! What a cause is: a class of reasons for which TCP is slow or fails, declared once.
 
+use std::borrow::Cow;
+
 use analysis::Story;
 use recording::SourceName;
 
@@ -29,7 +31,7 @@ pub struct Cause {
     /// What must have been recorded: of each of these lists one source at least.
     pub needs: &'static [&'static [SourceName]],
     /// From which severity on it is a finding, in words.
-    pub seen_from: &'static str,
+    pub seen_from: fn() -> Cow<'static, str>,
     /// What people see of it, in the words in which they search: `40 ms gaps`.
     pub signature: &'static [&'static str],
     /// Its look-alikes: each must say why it does not hold where this one does.
@@ -57,7 +59,7 @@ impl Cause {
             layer: Layer::ThisHost,
             ground: Ground::Host,
             needs: &[],
-            seen_from: "",
+            seen_from: || "".into(),
             signature: &[],
             rivals: &[],
             explains: &[],

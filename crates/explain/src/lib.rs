@@ -46,6 +46,7 @@ mod rank;
 mod reading;
 mod resources;
 mod rows;
+mod rule;
 mod run;
 mod say;
 #[cfg(feature = "schema")]
@@ -158,8 +159,9 @@ pub fn causes_page(
         } = cause;
         let text = cause.page.trim();
         page.push_str(&format!("\n## {number} `{id}`: {title}\n\n{text}\n"));
-        if !cause.seen_from.is_empty() {
-            page.push_str(&format!("\n**Looked for from.** {}.\n", cause.seen_from));
+        let seen_from = (cause.seen_from)();
+        if !seen_from.is_empty() {
+            page.push_str(&format!("\n**Looked for from.** {seen_from}.\n"));
         }
     }
     page

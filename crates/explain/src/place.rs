@@ -47,6 +47,8 @@ pub(crate) struct SlowCalls {
     pub(crate) netns: u32,
     /// As in `connect()`.
     pub(crate) call: &'static str,
+    /// The port that they asked for; none where any would do.
+    pub(crate) asked_for: Option<Endpoint>,
     pub(crate) took_ns: u64,
     pub(crate) on_cpu_ns: u64,
 }

@@ -69,26 +69,60 @@ impl Refuted {
     }
 }
 
-/// One measured quantity against the limit that a finding of the cause needs.
-pub(crate) struct Test {
+/// A measured quantity, and the sentence that tells it.
+pub(crate) struct Measured {
     value: f64,
-    limit: &'static Limit,
-    told: Told,
     /// What the value could have been at most: 0 where there was nothing to look at.
     most: f64,
     step: Step,
 }
 
-impl Test {
-    /// It is told from the limit on; a time in ns.
-    pub(crate) fn from(value: impl Into<f64>, limit: &'static Limit, step: Step) -> Test {
-        Test {
+impl Measured {
+    /// Any number; a time in ns.
+    pub(crate) fn number(value: impl Into<f64>, step: Step) -> Measured {
+        Measured {
             value: value.into(),
-            limit,
-            told: Told::From,
             most: f64::INFINITY,
             step,
         }
+    }
+
+    /// What was seen so often, of so many that it could have happened to.
+    pub(crate) fn events(seen: u64, of: u64, step: Step) -> Measured {
+        Measured {
+            most: of as f64,
+            ..Measured::number(seen as f64, step)
+        }
+    }
+
+    /// A part of a whole.
+    pub(crate) fn share(part: u64, whole: u64, step: Step) -> Measured {
+        Measured {
+            most: if whole == 0 { 0.0 } else { f64::INFINITY },
+            ..Measured::number(part as f64 / whole.max(1) as f64, step)
+        }
+    }
+}
+
+/// A measured quantity against the limit that a finding of the cause needs.
+pub(crate) struct Test {
+    measured: Measured,
+    told: Told,
+    limit: &'static Limit,
+}
+
+impl Test {
+    pub(crate) fn new(measured: Measured, told: Told, limit: &'static Limit) -> Test {
+        Test {
+            measured,
+            told,
+            limit,
+        }
+    }
+
+    /// It is told from the limit on; a time in ns.
+    pub(crate) fn from(value: impl Into<f64>, limit: &'static Limit, step: Step) -> Test {
+        Test::new(Measured::number(value, step), Told::From, limit)
     }
 
     /// The same of a time in ns.
@@ -98,18 +132,12 @@ impl Test {
 
     /// The same of what was seen, of so many that it could have happened to.
     pub(crate) fn events(seen: u64, of: u64, limit: &'static Limit, step: Step) -> Test {
-        Test {
-            most: of as f64,
-            ..Test::from(seen as f64, limit, step)
-        }
+        Test::new(Measured::events(seen, of, step), Told::From, limit)
     }
 
     /// The same of a part of a whole.
     pub(crate) fn share(part: u64, whole: u64, limit: &'static Limit, step: Step) -> Test {
-        Test {
-            most: if whole == 0 { 0.0 } else { f64::INFINITY },
-            ..Test::from(part as f64 / whole.max(1) as f64, limit, step)
-        }
+        Test::new(Measured::share(part, whole, step), Told::From, limit)
     }
 
     /// It is told below the limit.
@@ -120,16 +148,16 @@ impl Test {
         }
     }
 
-    fn holds(&self) -> bool {
+    pub(crate) fn holds(&self) -> bool {
         match self.told {
-            Told::From => self.value >= self.limit.number(),
-            Told::Below => self.value < self.limit.number(),
+            Told::From => self.measured.value >= self.limit.number(),
+            Told::Below => self.measured.value < self.limit.number(),
         }
     }
 
     /// How near it is to being told: 1 is at the limit.
     fn nearness(&self) -> f64 {
-        let (value, limit) = (self.value, self.limit.number());
+        let (value, limit) = (self.measured.value, self.limit.number());
         let beyond = limit / value.max(f64::MIN_POSITIVE);
         match (self.told, self.limit.unit) {
             (Told::From, _) => value / limit,
@@ -147,7 +175,7 @@ impl Test {
         };
         format!(
             "{}; told {side} {}",
-            self.step.says,
+            self.measured.step.says,
             self.limit.with(self.limit.number())
         )
     }
@@ -159,7 +187,9 @@ impl Test {
 
     /// Of few that it could have happened to, as many as a finding needs cannot be seen.
     fn too_few(&self) -> bool {
-        self.value > 0.0 && self.told == Told::From && self.most < self.limit.number()
+        self.measured.value > 0.0
+            && self.told == Told::From
+            && self.measured.most < self.limit.number()
     }
 
     fn refuted(self) -> Verdict {
@@ -168,9 +198,9 @@ impl Test {
             _ => 1.0,
         };
         let says = self.says();
-        let Step { numbers, rows, .. } = &self.step;
+        let Step { numbers, rows, .. } = &self.measured.step;
         let refuted = Refuted {
-            value: rounded(self.value / scale),
+            value: rounded(self.measured.value / scale),
             told: self.told,
             limit: rounded(self.limit.number() / scale),
             unit: self.limit.unit.name().into(),
@@ -183,12 +213,18 @@ impl Test {
             refuted
         } else {
             Refuted {
-                value: self.value / scale,
+                value: self.measured.value / scale,
                 limit: self.limit.number() / scale,
                 ..refuted
             }
         };
-        Verdict::No(Step { says, ..self.step }, Some(refuted))
+        Verdict::No(
+            Step {
+                says,
+                ..self.measured.step
+            },
+            Some(refuted),
+        )
     }
 }
 
@@ -203,7 +239,7 @@ pub(crate) struct Answered {
 pub(crate) fn every(tests: impl IntoIterator<Item = Test>) -> Option<Answered> {
     let mut first = None;
     for test in tests {
-        if test.most <= 0.0 {
+        if test.measured.most <= 0.0 {
             return None;
         }
         if test.too_few() {
@@ -220,7 +256,7 @@ pub(crate) fn every(tests: impl IntoIterator<Item = Test>) -> Option<Answered> {
                 nearness,
             });
         }
-        first.get_or_insert(test.step.says);
+        first.get_or_insert(test.measured.step.says);
     }
     Some(Answered::unknown(format!(
         "{}: no number refutes it",

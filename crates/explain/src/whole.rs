@@ -1,6 +1,7 @@
 //! A whole recording that causes are asked about: what several of them count over it, each once.
 
 use std::cell::OnceCell;
+use std::rc::Rc;
 
 use ahash::AHashMap;
 use analysis::{Conn, Group, Story, What, is_firewall};
@@ -9,7 +10,7 @@ use recording::{RowRef, counter};
 use crate::limits::Limit;
 use crate::places::listener::{ListenerPlace, SHOWN_ROWS, listener_places};
 use crate::places::losses::Losses;
-use crate::places::path::{End, Path, ends, paths};
+use crate::places::path::{End, ends, paths};
 use crate::places::unanswered_syns::{self, UnansweredSyns};
 use crate::say::{Quantity, say};
 use crate::verdict::{Answered, Test, Verdict, every};
@@ -21,9 +22,9 @@ pub(crate) type RuleOut = fn(&Whole) -> Verdict;
 /// A recording as causes are asked about it.
 pub(crate) struct Whole<'a> {
     pub(crate) story: &'a Story,
-    paths: OnceCell<Vec<Losses<'a>>>,
+    paths: OnceCell<Vec<Rc<Losses<'a>>>>,
     ends: OnceCell<Vec<End<'a>>>,
-    syns: OnceCell<Vec<UnansweredSyns<'a>>>,
+    syns: OnceCell<Vec<Rc<UnansweredSyns<'a>>>>,
 }
 
 impl<'a> Whole<'a> {
@@ -42,17 +43,19 @@ impl<'a> Whole<'a> {
     }
 
     /// What was lost on each path that leaves its host.
-    pub(crate) fn losses(&self) -> &[Losses<'a>] {
+    pub(crate) fn losses(&self) -> &[Rc<Losses<'a>>] {
         self.paths.get_or_init(|| {
             let paths = paths(self.story);
-            paths.iter().map(Path::losses).collect()
+            paths.iter().map(|path| Rc::new(path.losses())).collect()
         })
     }
 
     /// Every place where SYNs were not answered, or dropped here.
-    pub(crate) fn silent(&self) -> &[UnansweredSyns<'a>] {
-        self.syns
-            .get_or_init(|| unanswered_syns::places(self.story))
+    pub(crate) fn silent(&self) -> &[Rc<UnansweredSyns<'a>>] {
+        self.syns.get_or_init(|| {
+            let places = unanswered_syns::places(self.story);
+            places.into_iter().map(Rc::new).collect()
+        })
     }
 
     /// Connects of this host.
@@ -131,7 +134,7 @@ impl<'a> Whole<'a> {
 
     /// Of each path, its losses against what a finding of a cause needs.
     pub(crate) fn on_paths(&self, tests: impl Fn(&Losses<'a>) -> Option<Answered>) -> Verdict {
-        Verdict::nearest(self.losses().iter().map(tests), NO_PATH)
+        Verdict::nearest(self.losses().iter().map(|losses| tests(losses)), NO_PATH)
     }
 
     /// Connections, by how many of a kind there are.

@@ -17,8 +17,10 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Application,
     ground: Ground::Listeners,
     needs: &[&[SourceName::Sockets]],
-    seen_from: "one socket of a port with somebody waiting in half of its samples, or for 3 s, or requests that waited \
-                200 ms for accept(), ten times as many or as long as at the others",
+    seen_from: || {
+        "one socket of a port with somebody waiting in half of its samples, or for 3 s, or requests that waited \
+                200 ms for accept(), ten times as many or as long as at the others".into()
+    },
     signature: &[
         "one worker is at 100 %, the others are idle",
         "requests at one of several SO_REUSEPORT processes are late",

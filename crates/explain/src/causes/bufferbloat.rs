@@ -17,7 +17,9 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Network,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
-    seen_from: "a queue of 33 ms beside others, and round trips of 2.5 times the shortest",
+    seen_from: || {
+        "a queue of 33 ms beside others, and round trips of 2.5 times the shortest".into()
+    },
     signature: &[
         "latency rises as soon as somebody uploads or downloads",
         "ping of hundreds of milliseconds under load",

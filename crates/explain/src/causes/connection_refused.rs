@@ -29,7 +29,7 @@ pub(crate) const CAUSE: Cause = Cause {
             SourceName::Drops,
         ],
     ],
-    seen_from: "10 refused connects; 3 of a caller over 2 s",
+    seen_from: || "10 refused connects; 3 of a caller over 2 s".into(),
     signature: &[
         "connection refused (ECONNREFUSED)",
         "no route to host (EHOSTUNREACH)",
@@ -89,7 +89,7 @@ fn rule_out(whole: &Whole) -> Verdict {
             Test::share(n, of, &limits::REFUSED_SHARE, says(refused(), of)),
         ])
     });
-    let by_icmp = whole.silent().iter().map(by_icmp::refuted);
+    let by_icmp = whole.silent().iter().map(|syns| by_icmp::refuted(syns));
     let places: Vec<_> = places.chain(by_icmp).collect();
     let of = whole.opened();
     let none = || {

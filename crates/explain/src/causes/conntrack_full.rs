@@ -4,7 +4,9 @@ use analysis::words::{bytes, plural};
 
 use crate::actions::flush_conntrack;
 use crate::limits;
-use crate::places::unanswered_syns::{UnansweredSyns, places};
+use crate::places::tracking::{DROPPED, FULL, Table, Tracked, Tracking};
+use crate::places::unanswered_syns::UnansweredSyns;
+use crate::rule::{Rule, Way};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -15,7 +17,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::ThisHost,
     ground: Ground::Host,
     needs: CONNTRACK_DROPS,
-    seen_from: "10 dropped SYNs while the table is 95 % full",
+    seen_from: || RULE.told_from(),
     signature: &[
         "nf_conntrack: table full, dropping packet",
         "new connections time out on all ports, old ones work",
@@ -30,105 +32,37 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::SNAT_PORTS_EXHAUSTED,
     ],
     explains: &[],
-    no: Some(no),
-    rule_out,
+    no: Some(|asked| RULE.no(asked)),
+    rule_out: |whole| RULE.rule_out(whole),
     symptom: Some(Symptom::Connects),
-    find: |story| places(story).iter().filter_map(judge).collect(),
+    find: |story| RULE.find(story),
 };
 
 /// What an entry takes on a 64-bit kernel, with the extensions that are usual, bytes.
 const LINUX_ENTRY_BYTES: u64 = 320;
 
-/// The table of a namespace at its fullest, and the packets that it dropped.
-struct Table {
-    held: u64,
-    most: u64,
-    entries: Quantity,
-    limit: Quantity,
-    conntrack_dropped: Quantity,
-    dropped: u64,
-}
+const RULE: Rule<Tracked> = Rule {
+    ways: &[Way {
+        tests: &[FULL, DROPPED],
+        doubt: None,
+    }],
+    finding,
+};
 
-impl Table {
-    fn of(story: &Story, netns: u32) -> Option<Table> {
-        let size = story.structures.get(netns, "conntrack")?.fullest;
-        let most = size.limit.filter(|l| *l > 0)?;
-        let (dropped, row) = story.structures.conntrack(netns, "dropped")?;
-        Some(Table {
-            held: size.entries,
-            most,
-            entries: Quantity::count(size.entries).rows([size.row]),
-            limit: Quantity::count(most),
-            conntrack_dropped: Quantity::of(dropped, "packet").rows([row]),
-            dropped,
-        })
-    }
-
-    fn is_full(&self) -> bool {
-        limits::CONNTRACK_FULL.reached(self.held, self.most)
-    }
-}
-
-fn no(asked: &Asked) -> Option<Step> {
-    let Some(netns) = asked.silent()?.firewall_netns() else {
-        return Some(say!("no firewall of this host dropped a SYN to it"));
-    };
-    let Some(table) = Table::of(asked.story, netns) else {
-        let told = asked.story.health.has(&SourceName::Conntrack);
-        return told.then(|| say!("no connection is tracked there"));
-    };
-    let full = table.is_full() && table.dropped >= limits::UNANSWERED.count();
-    (!full).then(|| {
-        say!(
-            "connection tracking held {entries} of {limit} entries at most, and dropped \
-             {conntrack_dropped}",
-            entries = &table.entries,
-            limit = &table.limit,
-            conntrack_dropped = &table.conntrack_dropped
-        )
-    })
-}
-
-fn rule_out(whole: &Whole) -> Verdict {
-    let structures = &whole.story.structures;
-    let tables = structures.named("conntrack").map(|(netns, _)| {
-        let table = Table::of(whole.story, netns)?;
-        let says = || {
-            say!(
-                "connection tracking held {entries} of {limit} entries at most, and dropped {conntrack_dropped}",
-                entries = &table.entries,
-                limit = &table.limit,
-                conntrack_dropped = &table.conntrack_dropped
-            )
-        };
-        every([
-            Test::share(table.held, table.most, &limits::CONNTRACK_FULL, says()),
-            Test::from(table.dropped as f64, &limits::UNANSWERED, says()),
-        ])
-    });
-    Verdict::nearest(tables, "no table of tracked connections was read")
-}
-
-fn judge(place: &UnansweredSyns) -> Option<Finding> {
-    let story = place.story;
-    let netns = place.firewall_netns()?;
-    let (lost, _) = place.untracked(netns);
-    let table = Table::of(story, netns)?;
-    if lost < limits::UNANSWERED.count() || !table.is_full() {
-        return None;
-    }
+fn finding(tracking: &Tracking) -> Option<Finding> {
+    let (story, netns, lost) = (tracking.story, tracking.netns, tracking.lost);
+    let (place, table) = (tracking.syns.as_ref()?, tracking.table.as_ref()?);
     let at = place.at;
-    let mut scope = place.scope(netns);
-    scope.resource = Some("conntrack".into());
+    let scope = tracking.scope(place);
     let host = namespace(&scope.netns);
     let (entries, limit, conntrack_dropped) =
         (&table.entries, &table.limit, &table.conntrack_dropped);
     let full = Quantity::share(table.held as f64 / table.most as f64);
     let syns = Quantity::of(lost, "SYN");
-    let advice = advice(place, &scope.netns, &table, lost);
+    let advice = advice(place, &scope.netns, table, lost);
     let silent = days(silent_s(story, netns));
-    let case = Case::new(story, CAUSE, scope)
-        .placed(place.place())
+    let case = tracking
+        .case(place, CAUSE, scope)
         .title([
             format!(
                 "Connection tracking is full ({entries} of {limit}): it dropped {syns} to {at}."
@@ -137,20 +71,15 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
         ])
         .fix([format!(
             "Raise net.netfilter.nf_conntrack_max to {}, or do not track port {}.",
-            Quantity::count(roomy(&table)),
+            Quantity::count(roomy(table)),
             at.port
         )])
-        .affects(
-            place.impact(lost, place.passed()),
-            place.times.lost(story, lost),
-        )
         .because("the table counts the drops itself, and its entries are at the limit")
         .at_most_if(
             Level::Medium,
             table.dropped > lost.saturating_mul(limits::OTHERS_DROPPED.count()),
             "most of what it dropped were other packets: a rule may have dropped these SYNs",
         )
-        .steps(place.firewall_steps())
         .steps([
             say!(
                 "Connection tracking of {host} dropped {conntrack_dropped} because its table was full.",
@@ -163,7 +92,6 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
                 limit
             ),
         ])
-        .checks(place.drops_check(lost))
         .advise(advice);
     Some(case.verify(
         "`tcpwhy stat tables` shows conntrack well below its limit, and the `drop` column of \

@@ -1,8 +1,11 @@
 //! C46: connection tracking drops SYNs because another packet had taken their entry.
 
 use crate::limits;
-use crate::places::unanswered_syns::places;
-use crate::places::untracked_syns::{self, UntrackedSyns, none_failed};
+use crate::places::tracking::{
+    DROPPED, ELSEWHERE, NOT_INSERTED, ONCE, PORTS_LEFT, Tracked, Tracking,
+};
+use crate::places::unanswered_syns::UnansweredSyns;
+use crate::rule::{Rule, Way};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -13,7 +16,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::ThisHost,
     ground: Ground::Host,
     needs: CONNTRACK_DROPS,
-    seen_from: "10 dropped SYNs that connection tracking could not insert",
+    seen_from: || RULE.told_from(),
     signature: &[
         "1 s delay of some connects on Kubernetes nodes",
         "insert_failed rises in conntrack -S",
@@ -25,44 +28,40 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::PATH_DROPS_SYN,
     ],
     explains: &[],
-    no: Some(no),
-    rule_out,
+    no: Some(|asked| RULE.no(asked)),
+    rule_out: |whole| RULE.rule_out(whole),
     symptom: Some(Symptom::Connects),
-    find: |story| {
-        let places = places(story);
-        let all = places.iter().filter_map(UntrackedSyns::of);
-        all.filter(|u| !u.is_exhausted())
-            .map(|u| judge(&u))
-            .collect()
-    },
+    find: |story| RULE.find(story),
 };
 
-fn no(asked: &Asked) -> Option<Step> {
-    let place = asked.silent()?;
-    none_failed(place).or_else(|| {
-        let untracked = UntrackedSyns::of(place).filter(UntrackedSyns::is_exhausted)?;
-        let (least, most) = untracked.held?;
-        Some(say!(
-            "each SYN was dropped when at least {held} of the {most} connections that there were at most had \
-             an entry, and {lost_twice} lost a second one: a race does not wait for that",
-            held = Quantity::count(least).rows(untracked.rows()),
-            most = Quantity::count(most),
-            lost_twice = Quantity::of(untracked.lost_again.1, "connect")
-        ))
-    })
-}
+const RULE: Rule<Tracked> = Rule {
+    ways: &[
+        Way {
+            tests: &[DROPPED, NOT_INSERTED, PORTS_LEFT],
+            doubt: None,
+        },
+        Way {
+            tests: &[DROPPED, NOT_INSERTED, ONCE],
+            doubt: None,
+        },
+        Way {
+            tests: &[DROPPED, NOT_INSERTED, ELSEWHERE],
+            doubt: Some(
+                "no client is on this host: whether the translated ports were exhausted is not known",
+            ),
+        },
+    ],
+    finding,
+};
 
-fn rule_out(whole: &Whole) -> Verdict {
-    untracked_syns::rule_out(whole)
-}
-
-fn judge(untracked: &UntrackedSyns) -> Finding {
-    let (at, scope) = (untracked.place.at, untracked.scope());
+fn finding(tracking: &Tracking) -> Option<Finding> {
+    let place = tracking.syns.as_ref()?;
+    let (at, scope) = (place.at, tracking.scope(place));
     let host = namespace(&scope.netns);
-    let syns = Quantity::of(untracked.lost, "SYN");
-    let advice = advice(untracked, &scope.netns);
-    untracked
-        .case(CAUSE, scope)
+    let syns = Quantity::of(tracking.lost, "SYN");
+    let advice = advice(at, &scope.netns);
+    let case = tracking
+        .case(place, CAUSE, scope)
         .title([
             format!("Connection tracking dropped {syns} to {at}: another had taken their entry."),
             format!("Connection tracking dropped {syns} to {at}."),
@@ -72,21 +71,16 @@ fn judge(untracked: &UntrackedSyns) -> Finding {
             "Let NAT choose ports at random (fully-random).".into(),
         ])
         .because("the table has room, and counts what it could not insert")
-        .at_most_if(
-            Level::Medium,
-            untracked.held.is_none(),
-            "no client is on this host: whether the translated ports were exhausted is not known",
-        )
-        .steps(again(untracked))
-        .checks(by_chance(untracked))
-        .advise(advice)
-        .verify("The `insert_failed` column of /proc/net/stat/nf_conntrack no longer rises.")
+        .steps(tracking.counted())
+        .steps(again(tracking, place))
+        .checks(by_chance(tracking))
+        .advise(advice);
+    Some(case.verify("The `insert_failed` column of /proc/net/stat/nf_conntrack no longer rises."))
 }
 
 /// What came of those that were dropped.
-fn again(untracked: &UntrackedSyns) -> Option<Step> {
-    let (once, twice) = untracked.lost_again;
-    let place = untracked.place;
+fn again(tracking: &Tracking, place: &UnansweredSyns) -> Option<Step> {
+    let (once, twice) = tracking.lost_again;
     let of = place.times.total();
     let retried = place.story.all(&place.clients).map(|(_, c)| c);
     let rows = retried.filter_map(|c| c.first_retry).map(RowRef::from);
@@ -102,8 +96,8 @@ fn again(untracked: &UntrackedSyns) -> Option<Step> {
 }
 
 /// A range that is full drops the next SYN as well; a race is lost again by chance only.
-fn by_chance(untracked: &UntrackedSyns) -> Option<Check> {
-    let (once, twice) = untracked.lost_again;
+fn by_chance(tracking: &Tracking) -> Option<Check> {
+    let (once, twice) = tracking.lost_again;
     (once > 0).then(|| Check {
         formula: "connects that lost a second SYN < half of those that lost one, as a full range would have it"
             .into(),
@@ -115,8 +109,7 @@ fn by_chance(untracked: &UntrackedSyns) -> Option<Check> {
     })
 }
 
-fn advice(untracked: &UntrackedSyns, netns: &Netns) -> [Advice; 2] {
-    let at = untracked.place.at;
+fn advice(at: Endpoint, netns: &Netns) -> [Advice; 2] {
     [
         Advice::to(format!(
             "Add `fully-random` to the rule that translates connections to {at} (iptables: `--random-fully`), \

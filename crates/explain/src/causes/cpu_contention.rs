@@ -22,7 +22,10 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::ThisHost,
     ground: Ground::Host,
     needs: &[&[SourceName::Threads]],
-    seen_from: "a thread runnable 30 % of the time, 1 s in all, or 200 ms with its cgroup's quota spent",
+    seen_from: || {
+        "a thread runnable 30 % of the time, 1 s in all, or 200 ms with its cgroup's quota spent"
+            .into()
+    },
     signature: &[
         "latency while a batch job runs on the same CPU",
         "throttled cgroup: latency of up to 100 ms (CPU limit of a container)",

@@ -21,8 +21,10 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Application,
     ground: Ground::Host,
     needs: &[&[SourceName::Threads, SourceName::Cpus]],
-    seen_from: "threads that wait half as long for a CPU as they run, 1 s in all, behind their own service; or \
-                10 % of the CPUs' time stolen",
+    seen_from: || {
+        "threads that wait half as long for a CPU as they run, 1 s in all, behind their own service; or \
+                10 % of the CPUs' time stolen".into()
+    },
     signature: &[
         "the service uses all its CPUs",
         "steal time in a virtual machine, everything is late",

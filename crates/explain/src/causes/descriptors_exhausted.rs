@@ -19,8 +19,10 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Application,
     ground: Ground::Host,
     needs: &[&[SourceName::Resources, SourceName::Calls]],
-    seen_from: "as many descriptors open as the limit allows while connections wait for accept(), or a call \
-                that failed for want of one",
+    seen_from: || {
+        "as many descriptors open as the limit allows while connections wait for accept(), or a call \
+                that failed for want of one".into()
+    },
     signature: &[
         "too many open files (EMFILE)",
         "accept4() failed (24: Too many open files)",

@@ -19,7 +19,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Peer,
     ground: Ground::Listeners,
     needs: &[&[SourceName::States], &[SourceName::Drops]],
-    seen_from: "5 SYNs that met an established socket",
+    seen_from: || "5 SYNs that met an established socket".into(),
     signature: &[
         "connect takes 1 s to a server that rebooted clients connect to again",
         "SYN is answered with a bare ACK (challenge ACK)",
@@ -85,9 +85,9 @@ fn rule_out(whole: &Whole) -> Verdict {
     );
     let rows = met.iter().map(|seen| seen.row()).take(SHOWN_ROWS);
     let step = say!(
-        "{reached} of {opened} met an established socket",
+        "{reached} of {opened} opened or tried met an established socket",
         reached = Quantity::count(n).rows(rows),
-        opened = Quantity::of(of, "connection that was opened or tried")
+        opened = Quantity::of(of, "connection")
     );
     Verdict::events(n, of, &limits::HALF_OPEN_MET, step, NO_CONNECTION)
 }

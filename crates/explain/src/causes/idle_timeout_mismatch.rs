@@ -23,7 +23,9 @@ pub(crate) const CAUSE: Cause = Cause {
         &[SourceName::ResetsReceived],
         &[SourceName::Sockets],
     ],
-    seen_from: "5 connections that were reset after alike pauses, 2 % of those to a server",
+    seen_from: || {
+        "5 connections that were reset after alike pauses, 2 % of those to a server".into()
+    },
     signature: &[
         "first request after a pause fails: connection reset, broken pipe",
         "502 now and then from a load balancer with keep-alive",

@@ -27,7 +27,7 @@ pub(crate) const CAUSE: Cause = Cause {
         &[SourceName::ResetsSent],
         &[SourceName::ResetsUnmatched],
     ],
-    seen_from: "10 refused connects, or 5 reset connections",
+    seen_from: || "10 refused connects, or 5 reset connections".into(),
     signature: &[
         "connection reset, and the server never sent one",
         "connections are reset in the middle by a firewall",

@@ -16,7 +16,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::ThisHost,
     ground: Ground::Host,
     needs: &[&[SourceName::Resources], &[SourceName::Counters]],
-    seen_from: "20 packets lost by an interface, 0.1 % of its packets, that TCP missed",
+    seen_from: || "20 packets lost by an interface, 0.1 % of its packets, that TCP missed".into(),
     signature: &[
         "rx_dropped, rx_missed or rx_fifo rises in ip -s link",
         "rx_no_buffer, rx_out_of_buffer in ethtool -S",

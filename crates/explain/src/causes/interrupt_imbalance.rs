@@ -16,8 +16,10 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::ThisHost,
     ground: Ground::Host,
     needs: &[&[SourceName::Cpus], &[SourceName::Interrupts]],
-    seen_from: "a CPU without rest, half of it softirqs, that takes 80 % of the packets while the others rest half of \
-                their time",
+    seen_from: || {
+        "a CPU without rest, half of it softirqs, that takes 80 % of the packets while the others rest half of \
+                their time".into()
+    },
     signature: &[
         "one CPU at 100 % softirq (si in top), the others idle",
         "throughput stops growing, and only one core is busy",

@@ -21,7 +21,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::ThisHost,
     ground: Ground::Connections,
     needs: &[&[SourceName::States], &[SourceName::Drops]],
-    seen_from: "3 dropped SYNs; 20 packets of established connections, 0.1 %",
+    seen_from: || "3 dropped SYNs; 20 packets of established connections, 0.1 %".into(),
     signature: &[
         "connection timed out, and tcpdump sees the SYN come in",
         "works from the host itself, not from others",
@@ -70,9 +70,9 @@ fn no(asked: &Asked) -> Option<Step> {
 fn rule_out(whole: &Whole) -> Verdict {
     let says = |dropped: Quantity, of: u64| {
         say!(
-            "firewalls of this host dropped {dropped} of {opened}",
+            "firewalls of this host dropped {dropped} of {opened} opened or tried",
             dropped,
-            opened = Quantity::of(of, "connection that was opened or tried")
+            opened = Quantity::of(of, "connection")
         )
     };
     let syns = whole.silent().iter().filter(|p| p.firewall_drops() > 0).map(|place| {

@@ -25,7 +25,7 @@ pub(crate) const CAUSE: Cause = Cause {
         &[SourceName::Profile],
         &[SourceName::Tables, SourceName::Slabs],
     ],
-    seen_from: "2 % of one CPU spent in walking a table",
+    seen_from: || "2 % of one CPU spent in walking a table".into(),
     signature: &[
         "more CPU per packet from day to day",
         "slower the more connections, neighbours or rules there are",

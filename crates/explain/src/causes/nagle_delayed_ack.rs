@@ -23,8 +23,11 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Application,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
-    seen_from: "3 samples of a held segment, with round trips of 30 to 60 ms; or 3 requests the end of \
-                which left so late",
+    seen_from: || {
+        "3 samples of a held segment, with round trips of 30 to 60 ms; or 3 requests the end of \
+                which left so late"
+            .into()
+    },
     signature: &[
         "40 ms gaps",
         "every request takes exactly 40 ms (or 200 ms on other systems)",

@@ -17,7 +17,10 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Network,
     ground: Ground::Connections,
     needs: &[&[SourceName::States], &[SourceName::Retransmits]],
-    seen_from: "10 unanswered SYNs, 5 % of the connects; 3 connects in vain; or one that hangs for 3 s",
+    seen_from: || {
+        "10 unanswered SYNs, 5 % of the connects; 3 connects in vain; or one that hangs for 3 s"
+            .into()
+    },
     signature: &[
         "connection timed out to one address, others work",
         "SYN sent three times, no answer",

@@ -26,7 +26,9 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Network,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
-    seen_from: "20 lost segments, 0.1 % of what is sent, 4.2 % where a queue is full; of short connections 1 %, or of their SYNs 0.5 %",
+    seen_from: || {
+        "20 lost segments, 0.1 % of what is sent, 4.2 % where a queue is full; of short connections 1 %, or of their SYNs 0.5 %".into()
+    },
     signature: &[
         "throughput falls with distance, retransmissions all the time",
         "ping loses packets",
@@ -83,7 +85,7 @@ fn rule_out(whole: &Whole) -> Verdict {
                 segments = Quantity::of(losses.segments, "segment")
             )
         };
-        let (again, few) = (losses.lost.saturating_add(losses.spurious), losses.lost < limits::PATH_LOST.count());
+        let (again, few) = (losses.retransmitted(), losses.lost < limits::PATH_LOST.count());
         let most = if few { 0.0 } else { crowded_share(whole.story, losses) };
         let spurious = say!(
             "the receivers had {duplicates} of {retransmitted} already (DSACK)",
@@ -311,7 +313,7 @@ fn evidence(losses: &Losses, min_rtt_us: u32, so: &str) -> [Step; 3] {
     });
     let overtook = losses.suffering.iter().map(|e| e.transfer.reordered());
     [
-        losses.retransmitted(),
+        losses.retransmitted_step(),
         say!(
             "The receivers had {duplicates} of these already (DSACK): {lost} were lost, {loss} of \
              all. Segments overtook each other {reordered}.",

@@ -16,7 +16,10 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Network,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
-    seen_from: "3 timeouts in a row of two connections at once, and of most that are established, over 1 s",
+    seen_from: || {
+        "3 timeouts in a row of two connections at once, and of most that are established, over 1 s"
+            .into()
+    },
     signature: &[
         "all requests to one host hang at once for seconds and then go on",
         "spikes of 1 s, 3 s, 6 s at one moment",

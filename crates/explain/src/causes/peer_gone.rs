@@ -18,7 +18,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Peer,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
-    seen_from: "3 timeouts in a row with nothing acknowledged, 3 s of silence",
+    seen_from: || "3 timeouts in a row with nothing acknowledged, 3 s of silence".into(),
     signature: &[
         "requests hang for 15 minutes, then connection timed out (ETIMEDOUT)",
         "all connections to one host hang after a failover",

@@ -19,7 +19,9 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Network,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
-    seen_from: "3 timeouts in a row, 2 of them beside packets that pass; 4 of a connection alone; of one that hung before, 1",
+    seen_from: || {
+        "3 timeouts in a row, 2 of them beside packets that pass; 4 of a connection alone; of one that hung before, 1".into()
+    },
     signature: &[
         "works with small requests, hangs with large",
         "TLS handshake hangs after the client hello",

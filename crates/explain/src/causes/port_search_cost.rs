@@ -28,7 +28,7 @@ pub(crate) const CAUSE: Cause = Cause {
             SourceName::Calls,
         ],
     ],
-    seen_from: "50 µs of searching per connect, or a search of 10 ms",
+    seen_from: || "50 µs of searching per connect, or a search of 10 ms".into(),
     signature: &[
         "connect takes CPU and milliseconds, the more connections are open",
         "connect or bind became slow when half of the local ports were in use",

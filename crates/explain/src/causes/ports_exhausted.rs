@@ -1,10 +1,14 @@
 //! C02: no local port is left for another connection to a destination.
 
+use std::rc::Rc;
+
+use analysis::ports::Use;
 use analysis::stats::median;
 use analysis::words::{duration, percent};
 
 use crate::limits;
 use crate::places::port_search::{Destination, destinations, is_portless};
+use crate::rule::{Kind, Known, Rule, There, Way, from};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -15,7 +19,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::ThisHost,
     ground: Ground::Connections,
     needs: &[&[SourceName::States]],
-    seen_from: "5 connects without a local port",
+    seen_from: || RULE.told_from(),
     signature: &[
         "connect fails: Cannot assign requested address (EADDRNOTAVAIL)",
         "tens of thousands of sockets in TIME_WAIT to one destination",
@@ -27,84 +31,164 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     // What searched in vain searched all ports.
     explains: &[Id::PORT_SEARCH_COST],
-    no: Some(no),
-    rule_out,
+    no: Some(|asked| RULE.no(asked)),
+    rule_out: |whole| RULE.rule_out(whole),
     symptom: Some(Symptom::Connects),
-    find: |story| destinations(story).iter().filter_map(judge).collect(),
+    find: |story| RULE.find(story),
 };
 
-/// Hardly a connect failed without a port.
-fn no(asked: &Asked) -> Option<Step> {
-    let story = asked.story;
-    let concerns = |netns: u32, to: Endpoint| match asked.place {
-        Place::LocalPorts(of, _, at) => *of == netns && *at == to,
-        Place::At(of, at) => of.is_none_or(|of| of == netns) && *at == to,
-        Place::Calls(calls) => calls.netns == netns,
-        _ => false,
-    };
-    let opened = story.conns.iter().filter(|c| c.side == Side::Opened);
-    let connects: Vec<&Conn> = opened.filter(|c| concerns(c.netns, c.remote)).collect();
-    if connects.is_empty() && matches!(asked.place, Place::At(..)) {
+/// Connects that wanted a local port: to a destination whose ports were counted, or to all; none where only ports were.
+struct Wanting<'a> {
+    to: Option<Rc<Destination<'a>>>,
+    connects: u64,
+    /// Those that failed without one.
+    failed: Vec<&'a Conn>,
+    /// The ports that were in use at most, of how many, and the row.
+    used: Option<InUse>,
+}
+
+/// Ports to a destination in use at most.
+struct InUse {
+    to: Endpoint,
+    ports: u64,
+    of: u64,
+    row: RowRef,
+}
+
+enum Wanted {}
+
+impl Kind for Wanted {
+    type Place<'a> = Wanting<'a>;
+
+    const NOTHING: &'static str = NO_CONNECT;
+
+    fn all<'a>(whole: &Whole<'a>) -> Vec<Wanting<'a>> {
+        let story = whole.story;
+        let destinations = destinations(story).into_iter().map(Rc::new);
+        let mut places: Vec<Wanting> = destinations.map(Wanting::to).collect();
+        let opened = story.conns.iter().filter(|c| c.side == Side::Opened);
+        places.push(Wanting::of(opened, None));
+        let counted = story.ports.all();
+        let counted = counted.map(|((_, _, to), used)| InUse::most(*to, used));
+        places.extend(counted.map(|used| Wanting::of([].into_iter(), Some(used))));
+        places
+    }
+
+    fn there<'a>(asked: &Asked<'a>) -> There<Wanting<'a>> {
+        if let Some(to) = asked.destination() {
+            return There::Place(Wanting::to(Rc::clone(to)));
+        }
+        if let Some(port) = asked.calls().and_then(|calls| calls.asked_for) {
+            return There::None(say!("the calls asked for {port} and searched for no other"));
+        }
+        let concerns = |netns: u32, to: Endpoint| match asked.place {
+            Place::At(of, at) => of.is_none_or(|of| of == netns) && *at == to,
+            Place::Calls(calls) => calls.netns == netns,
+            _ => false,
+        };
+        let story = asked.story;
+        let opened = story.conns.iter().filter(|c| c.side == Side::Opened);
+        let ports = story
+            .ports
+            .all()
+            .filter(|((netns, _, to), _)| concerns(*netns, *to));
+        let fullest = ports
+            .map(|((_, _, to), used)| InUse::most(*to, used))
+            .max_by_key(|used| used.ports);
+        let place = Wanting::of(opened.filter(|c| concerns(c.netns, c.remote)), fullest);
+        if place.connects > 0 {
+            return There::Place(place);
+        }
         // Of clients elsewhere only what they sent is known: it has a port.
-        let refused = asked.silent().map_or(0, |place| place.strays);
-        let came_in = Quantity::of(refused, "SYN");
-        return (refused > 0).then(|| say!("{came_in} came in: the clients had ports", came_in));
+        let came_in = asked.silent().map_or(0, |syns| syns.strays);
+        let step = || {
+            say!(
+                "{came_in} came in: the clients had ports",
+                came_in = Quantity::of(came_in, "SYN")
+            )
+        };
+        (came_in > 0).then(step).into()
     }
-    let failed = connects.iter().filter(|c| is_portless(c)).count() as u64;
-    let portless = Quantity::of(failed, "connect");
-    let ports = story
-        .ports
-        .all()
-        .filter(|((of, _, to), _)| concerns(*of, *to));
-    let fullest = ports
-        .map(|(_, used)| used)
-        .max_by_key(|used| used.most.used);
-    (failed < limits::PORTS_FAILED.count()).then(|| match fullest {
-        Some(used) => say!(
-            "{portless} failed without a local port, and {ports_used} of {ports} were in use at most",
-            portless,
-            ports_used = Quantity::count(used.most.used).rows([used.most.row]),
-            ports = Quantity::count(used.capacity)
-        ),
-        None => say!("{portless} failed without a local port", portless),
-    })
 }
 
-fn rule_out(whole: &Whole) -> Verdict {
-    let portless = whole.story.conns.iter().filter(|c| is_portless(c));
-    let (n, of) = (portless.clone().count() as u64, whole.connects());
-    let rows = portless.filter_map(Conn::row).take(SHOWN_ROWS);
-    let step = say!(
-        "{portless} of {connects} failed without a local port",
-        portless = Quantity::count(n).rows(rows),
-        connects = Quantity::of(of, "connect")
-    );
-    let failed = every([Test::events(n, of, &limits::PORTS_FAILED, step)]);
-    // A program that binds first fails before it connects.
-    let used = whole.story.ports.all().map(|((_, _, to), used)| {
-        let step = say!(
-            "{ports_used} of {ports} local ports to {at} were in use at most",
-            ports_used = Quantity::count(used.most.used).rows([used.most.row]),
-            ports = Quantity::count(used.capacity),
-            at = Quantity::new(to.to_string(), to.to_string())
+impl InUse {
+    fn most(to: Endpoint, used: &Use) -> InUse {
+        InUse {
+            to,
+            ports: used.most.used,
+            of: used.capacity,
+            row: used.most.row,
+        }
+    }
+}
+
+impl<'a> Wanting<'a> {
+    fn to(to: Rc<Destination<'a>>) -> Wanting<'a> {
+        let failed: Vec<&Conn> = to.without_port().collect();
+        Wanting {
+            connects: to.connects.len() as u64,
+            failed,
+            used: Some(InUse {
+                ports: to.peak(),
+                ..InUse::most(to.to, to.ports)
+            }),
+            to: Some(to),
+        }
+    }
+
+    fn of(connects: impl Iterator<Item = &'a Conn> + Clone, used: Option<InUse>) -> Wanting<'a> {
+        Wanting {
+            to: None,
+            connects: connects.clone().count() as u64,
+            failed: connects.filter(|c| is_portless(c)).collect(),
+            used,
+        }
+    }
+
+    fn without_a_port(&self) -> Known {
+        if self.connects == 0 && self.used.is_some() {
+            return Known::Not("a program that binds first fails before it connects");
+        }
+        let (n, rows) = (
+            self.failed.len() as u64,
+            self.failed.iter().filter_map(|c| c.row()),
         );
-        every([Test::share(
-            used.most.used,
-            used.capacity,
-            &limits::PORTS_FULL,
-            step,
-        )])
-    });
-    Verdict::nearest([failed].into_iter().chain(used), NO_CONNECT)
+        let step = say!(
+            "{portless} of {connects} failed without a local port",
+            portless = Quantity::count(n).rows(rows.take(SHOWN_ROWS)),
+            connects = Quantity::of(self.connects, "connect")
+        );
+        Known::events(n, self.connects, step)
+    }
+
+    fn in_use(&self) -> Known {
+        let Some(InUse { to, ports, of, row }) = &self.used else {
+            return Known::Not("the ports in use were not counted");
+        };
+        let step = say!(
+            "{ports_used} of {ports} local ports to {to} were in use at most",
+            ports_used = Quantity::count(*ports).rows([*row]),
+            ports = Quantity::count(*of)
+        );
+        Known::share(*ports, *of, step)
+    }
 }
 
-fn judge(to: &Destination) -> Option<Finding> {
+const RULE: Rule<Wanted> = Rule {
+    ways: &[Way {
+        tests: &[
+            from(&limits::PORTS_FAILED, "without a local port", |at| {
+                at.without_a_port()
+            }),
+            from(&limits::PORTS_FULL, "of the ports in use", |at| at.in_use()),
+        ],
+        doubt: None,
+    }],
+    finding: |at| finding(at.to.as_ref()?),
+};
+
+fn finding(to: &Destination) -> Option<Finding> {
     let failed: Vec<&Conn> = to.without_port().collect();
-    if (failed.len() as u64) < limits::PORTS_FAILED.count()
-        || to.occupancy() < limits::PORTS_FULL.share()
-    {
-        return None;
-    }
     let (at, scope) = (to.to, to.scope(None));
     let advice = to.advice(&scope, false);
     let fix = advice.first().map(|a| a.action.clone())?;

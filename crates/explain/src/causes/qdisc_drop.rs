@@ -19,7 +19,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::ThisHost,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Drops], &[SourceName::Sockets]],
-    seen_from: "20 dropped packets, 0.3 % of what is sent",
+    seen_from: || "20 dropped packets, 0.3 % of what is sent".into(),
     signature: &[
         "retransmissions as soon as much is sent, and tc -s qdisc counts dropped",
         "throughput far below the shaper's rate",

@@ -4,6 +4,7 @@ use analysis::Cpu;
 
 use crate::limits;
 use crate::places::interfaces::{is_missed, missed, missed_check};
+use crate::rule::{Kind, Known, Rule, There, Way, from};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -14,17 +15,17 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::ThisHost,
     ground: Ground::Host,
     needs: &[&[SourceName::Cpus]],
-    seen_from: "20 packets that found the queue of a CPU full, 0.1 % of what it took",
+    seen_from: || RULE.told_from(),
     signature: &[
         "the second column of /proc/net/softnet_stat rises (dropped)",
         "bursts of loss although no interface and no firewall drops",
     ],
     rivals: &[Id::SOFTIRQ_STARVATION],
     explains: &[],
-    no: None,
-    rule_out,
+    no: Some(|asked| RULE.no(asked)),
+    rule_out: |whole| RULE.rule_out(whole),
     symptom: Some(Symptom::Retransmits),
-    find: |story| judge(story).into_iter().collect(),
+    find: |story| RULE.find(story),
 };
 
 /// The kernel's reason.
@@ -34,21 +35,87 @@ const LINUX_NETDEV_MAX_BACKLOG: u64 = 1_000;
 /// So much more is advised.
 const ADVISED_TIMES: u64 = 4;
 
-fn judge(story: &Story) -> Option<Finding> {
-    let full = story.cpus.all().filter(|c| c.dropped > 0);
-    let full: Vec<Cpu> = full.collect();
-    let lost: u64 = full.iter().map(|c| c.dropped).sum();
-    let taken: u64 = full.iter().map(|c| c.processed).sum();
-    let of = taken.saturating_add(lost);
-    if lost < limits::HOST_DROPS.count() || (lost as f64) < limits::LOSS_GOVERNS.share() * of as f64
-    {
-        return None;
+/// Queues of received packets, as softnet counts: of the CPUs whose queue was full; of all where none was.
+struct Softnet<'a> {
+    story: &'a Story,
+    cpus: Vec<Cpu>,
+    processed: u64,
+    dropped: u64,
+}
+
+enum Queues {}
+
+impl Kind for Queues {
+    type Place<'a> = Softnet<'a>;
+
+    const NOTHING: &'static str = "no CPU was seen to take a packet";
+
+    fn all<'a>(whole: &Whole<'a>) -> Vec<Softnet<'a>> {
+        vec![Softnet::of(whole.story)]
     }
+
+    fn there<'a>(asked: &Asked<'a>) -> There<Softnet<'a>> {
+        There::Place(Softnet::of(asked.story))
+    }
+}
+
+impl<'a> Softnet<'a> {
+    fn of(story: &'a Story) -> Softnet<'a> {
+        let all = || story.cpus.all();
+        let full: Vec<Cpu> = all().filter(|cpu| cpu.dropped > 0).collect();
+        let cpus = if full.is_empty() {
+            all().collect()
+        } else {
+            full
+        };
+        Softnet {
+            story,
+            processed: cpus.iter().map(|cpu| cpu.processed).sum(),
+            dropped: cpus.iter().map(|cpu| cpu.dropped).sum(),
+            cpus,
+        }
+    }
+
+    /// What came to them.
+    fn packets(&self) -> u64 {
+        self.processed.saturating_add(self.dropped)
+    }
+
+    fn counted(&self) -> Step {
+        let rows = self.cpus.iter().flat_map(|cpu| cpu.rows);
+        say!(
+            "the queues of {cpus} (softnet) dropped {dropped} of {packets}",
+            cpus = Quantity::of(self.cpus.len() as u64, "CPU"),
+            dropped = Quantity::count(self.dropped).rows(rows.take(SHOWN_ROWS)),
+            packets = Quantity::of(self.packets(), "packet")
+        )
+    }
+}
+
+const RULE: Rule<Queues> = Rule {
+    ways: &[Way {
+        tests: &[
+            from(
+                &limits::HOST_DROPS,
+                "that found the queue of a CPU full",
+                |at| Known::events(at.dropped, at.packets(), at.counted()),
+            ),
+            from(&limits::LOSS_GOVERNS, "of what it took", |at| {
+                Known::share(at.dropped, at.packets(), at.counted())
+            }),
+        ],
+        doubt: None,
+    }],
+    finding: |at| Some(finding(at)),
+};
+
+fn finding(at: &Softnet) -> Finding {
+    let (story, lost, of) = (at.story, at.dropped, at.packets());
     let groups = story.packets.all().iter().filter(|g| g.is_for(REASON));
     let of_tcp: u64 = groups.clone().map(|g| g.count).sum();
     let rows: Vec<RowRef> = groups.flat_map(|g| g.rows.iter().copied()).collect();
     let (again, _) = missed(story, true);
-    let numbers: Vec<u32> = full.iter().map(|c| c.number).collect();
+    let numbers: Vec<u32> = at.cpus.iter().map(|c| c.number).collect();
     let names: Vec<String> = numbers.iter().take(3).map(u32::to_string).collect();
     let place = format!("CPU {}", names.join(", "));
     let scope = Scope {
@@ -80,8 +147,8 @@ fn judge(story: &Story) -> Option<Finding> {
         .because("softnet counts the packets that found its queue full")
         .steps([say!(
             "Softnet of {place} took {processed} and dropped {dropped}: net.core.netdev_max_backlog is {limit}.",
-            processed = Quantity::of(taken, "packet"),
-            dropped = Quantity::count(lost).rows(full.iter().flat_map(|c| c.rows).take(SHOWN_ROWS)),
+            processed = Quantity::of(at.processed, "packet"),
+            dropped = Quantity::count(lost).rows(at.cpus.iter().flat_map(|c| c.rows).take(SHOWN_ROWS)),
             limit = Quantity::count(limit.unwrap_or(LINUX_NETDEV_MAX_BACKLOG))
         )])
         .steps((of_tcp > 0).then(|| {
@@ -92,7 +159,7 @@ fn judge(story: &Story) -> Option<Finding> {
         }))
         .checks([missed_check(story, true, lost, true)])
         .advise(advice(longer, &place));
-    Some(case.verify("The second column of /proc/net/softnet_stat no longer rises."))
+    case.verify("The second column of /proc/net/softnet_stat no longer rises.")
 }
 
 fn advice(longer: u64, place: &str) -> [Advice; 2] {
@@ -115,24 +182,6 @@ fn advice(longer: u64, place: &str) -> [Advice; 2] {
     .risk("Packets handled on another CPU than their application's cost more cache misses.")
     .effect("Each CPU's queue gets less.");
     [raise, spread]
-}
-
-fn rule_out(whole: &Whole) -> Verdict {
-    let cpus = || whole.story.cpus.all();
-    let lost: u64 = cpus().map(|c| c.dropped).sum();
-    let of = lost.saturating_add(cpus().map(|c| c.processed).sum());
-    let says = || {
-        say!(
-            "the queues of the CPUs (softnet) dropped {dropped} of {packets}",
-            dropped = Quantity::count(lost).rows(cpus().flat_map(|c| c.rows).take(SHOWN_ROWS)),
-            packets = Quantity::of(of, "packet")
-        )
-    };
-    let tests = every([
-        Test::events(lost, of, &limits::HOST_DROPS, says()),
-        Test::share(lost, of, &limits::LOSS_GOVERNS, says()),
-    ]);
-    Verdict::nearest([tests], "no CPU was seen to take a packet")
 }
 
 #[cfg(test)]

@@ -19,7 +19,9 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::ThisHost,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
-    seen_from: "a transfer of 16 windows that waits half of its time for the peer's, which it fills",
+    seen_from: || {
+        "a transfer of 16 windows that waits half of its time for the peer's, which it fills".into()
+    },
     signature: &[
         "throughput is the same whatever the link: a window per round trip",
         "slow over long distances only, fast in the same data centre",

@@ -15,7 +15,9 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::ThisHost,
     ground: Ground::Connections,
     needs: &[&[SourceName::Counters]],
-    seen_from: "20 segments dropped for want of receive buffer, 0.1 % of what is received",
+    seen_from: || {
+        "20 segments dropped for want of receive buffer, 0.1 % of what is received".into()
+    },
     signature: &[
         "packets pruned from receive queue because of socket buffer overrun (netstat -s)",
         "RcvPruned, TCPRcvQDrop or TCPOFODrop rises in nstat",

@@ -1,8 +1,11 @@
 //! C21: segments overtake each other on the path, and are retransmitted though none was lost.
 
+use std::rc::Rc;
+
 use crate::limits;
-use crate::places::losses::Losses;
-use crate::places::path::{Path, limited, paths, sample_rows};
+use crate::places::losses::{Losses, Paths};
+use crate::places::path::{Path, limited, sample_rows};
+use crate::rule::{Known, Rule, Way, from};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -13,7 +16,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Network,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
-    seen_from: "20 segments retransmitted in vain, 0.1 % of what is sent",
+    seen_from: || RULE.told_from(),
     signature: &[
         "retransmissions, and no packet is lost",
         "duplicate ACKs and DSACK, spurious retransmissions in Wireshark",
@@ -21,75 +24,60 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::PATH_LOSS, Id::TAIL_LOSS, Id::BUFFERBLOAT],
     explains: &[],
-    no: Some(no),
-    rule_out,
+    no: Some(|asked| RULE.no(asked)),
+    rule_out: |whole| RULE.rule_out(whole),
     symptom: Some(Symptom::Retransmits),
-    find: |story| paths(story).iter().filter_map(judge).collect(),
+    find: |story| RULE.find(story),
 };
 
-fn no(asked: &Asked) -> Option<Step> {
-    let Some(losses) = asked.losses() else {
-        return asked.brought();
-    };
-    let again = losses.lost.saturating_add(losses.spurious);
-    (!limits::REORDERED_SHARE.reached(losses.spurious, again)
-        || losses.spurious < limits::REORDERED.count())
-    .then(|| {
-        say!(
-            "the receivers had {duplicates} of {retransmitted} already (DSACK)",
-            duplicates = Quantity::count(losses.spurious).rows(sample_rows(&losses.ends)),
-            retransmitted = Quantity::of(again, "segment")
-        )
-    })
+const RULE: Rule<Paths> = Rule {
+    ways: &[Way {
+        tests: &[
+            from(&limits::REORDERED, "retransmitted in vain (DSACK)", |at| {
+                Known::events(at.spurious, at.segments, had_already(at, at.segments))
+            }),
+            from(&limits::LOSS_GOVERNS, "of what is sent", |at| {
+                Known::share(at.spurious, at.segments, had_already(at, at.segments))
+            }),
+            from(&limits::REORDERED_SHARE, "of what is retransmitted", |at| {
+                let again = at.retransmitted();
+                Known::share(at.spurious, again, had_already(at, again))
+            }),
+            // Probes and timeouts in vain are answers that were late, and no segment overtook another.
+            from(&limits::MOST, "of that on ACKs, not on timers", |at| {
+                Known::share(at.fast, at.retransmitted(), on_acks(at))
+            }),
+        ],
+        doubt: None,
+    }],
+    finding,
+};
+
+fn had_already(losses: &Losses, of: u64) -> Step {
+    say!(
+        "the receivers had {duplicates} of {segments} already (DSACK)",
+        duplicates = Quantity::count(losses.spurious).rows(sample_rows(&losses.ends)),
+        segments = Quantity::of(of, "segment")
+    )
 }
 
-fn rule_out(whole: &Whole) -> Verdict {
-    whole.on_paths(|losses| {
-        let again = losses.lost.saturating_add(losses.spurious);
-        let duplicates = || Quantity::count(losses.spurious).rows(sample_rows(&losses.ends));
-        let says = |of: u64| {
-            say!(
-                "the receivers had {duplicates} of {segments} already (DSACK)",
-                duplicates = duplicates(),
-                segments = Quantity::of(of, "segment")
-            )
-        };
-        let on_acks = say!(
-            "{fast} of {retransmitted} were retransmitted on ACKs, the others on timers",
-            fast = Quantity::count(losses.fast).rows(sample_rows(&losses.ends)),
-            retransmitted = Quantity::of(again, "segment")
-        );
-        let of = losses.segments;
-        every([
-            Test::events(losses.spurious, of, &limits::REORDERED, says(of)),
-            Test::share(losses.spurious, of, &limits::LOSS_GOVERNS, says(of)),
-            Test::share(
-                losses.spurious,
-                again,
-                &limits::REORDERED_SHARE,
-                says(again),
-            ),
-            Test::share(losses.fast, again, &limits::MOST, on_acks),
-        ])
-    })
+fn on_acks(losses: &Losses) -> Step {
+    say!(
+        "{fast} of {retransmitted} were retransmitted on ACKs, the others on timers",
+        fast = Quantity::count(losses.fast).rows(sample_rows(&losses.ends)),
+        retransmitted = Quantity::of(losses.retransmitted(), "segment")
+    )
 }
 
-fn judge(path: &Path) -> Option<Finding> {
-    let (story, losses) = (path.story, path.losses());
-    let again = losses.lost.saturating_add(losses.spurious);
-    let in_vain = losses.spurious as f64;
+fn finding(losses: &Rc<Losses>) -> Option<Finding> {
+    let (story, path) = (losses.story, losses.path()?);
     let seen = losses.suffering.iter().map(|e| e.transfer.reordered());
-    let seen: u64 = seen.sum();
-    // Probes and timeouts in vain are answers that were late, and no segment overtook another.
-    let on_acks = limits::MOST.reached(losses.fast, again);
-    let enough = losses.spurious >= limits::REORDERED.count()
-        && in_vain >= limits::LOSS_GOVERNS.share() * losses.segments as f64
-        && in_vain >= limits::REORDERED_SHARE.share() * again as f64;
-    if !enough || !on_acks {
-        return None;
-    }
+    let (again, seen) = (losses.retransmitted(), seen.sum::<u64>());
     let (scope, name, to) = (path.scope(), path.name(), path.to);
-    let advice = [find_link(path, &scope.netns), forget_path(&scope.netns, to)];
+    let advice = [
+        find_link(&path, &scope.netns),
+        forget_path(&scope.netns, to),
+    ];
     let spurious = Quantity::of(losses.spurious, "segment").rows(sample_rows(&losses.suffering));
     let case = Case::new(story, CAUSE, scope)
         .placed(Place::ends(&losses.suffering))
@@ -102,12 +90,12 @@ fn judge(path: &Path) -> Option<Finding> {
             "Keep each connection on one link (bonds, ECMP, tunnels).".into(),
         ])
         .affects(
-            impact(path, &losses),
+            impact(&path, losses),
             limited(story, &losses.suffering).happened(losses.spurious, losses.segments),
         )
         .because("the receivers said that they had these segments already (DSACK)")
         .steps([
-            losses.retransmitted(),
+            losses.retransmitted_step(),
             say!(
                 "The receivers had {spurious} of {retransmitted} already (DSACK): segments behind them had \
                  come first. The senders saw that themselves {reordered}.",
@@ -117,7 +105,7 @@ fn judge(path: &Path) -> Option<Finding> {
             ),
         ])
         .checks(path.counted_again())
-        .checks(dsacks(path, &losses))
+        .checks(dsacks(&path, losses))
         .advise(advice);
     Some(case.verify(
         "`nstat -az TcpExtTCPDSACKRecv TcpExtTCPSACKReorder` no longer rises while data moves.",
@@ -131,7 +119,7 @@ fn impact(path: &Path, losses: &Losses) -> Impact {
         Quantity::count(affected),
         Quantity::of(of, "connection"),
         Quantity::count(losses.spurious),
-        Quantity::count(losses.lost.saturating_add(losses.spurious))
+        Quantity::count(losses.retransmitted())
     );
     Impact::of(affected, of, "connections", says)
 }

@@ -16,7 +16,10 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Application,
     ground: Ground::Connections,
     needs: &[&[SourceName::States], &[SourceName::ResetsSent]],
-    seen_from: "5 reset connections, 2 % of the listener's; 3 over 2 s of one caller here, 5 % of its own",
+    seen_from: || {
+        "5 reset connections, 2 % of the listener's; 3 over 2 s of one caller here, 5 % of its own"
+            .into()
+    },
     signature: &[
         "connection reset by peer, and the server closes with SO_LINGER 0",
         "recv: connection reset by peer right after close",

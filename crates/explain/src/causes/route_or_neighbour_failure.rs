@@ -21,8 +21,10 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::ThisHost,
     ground: Ground::Connections,
     needs: &[&[SourceName::Drops]],
-    seen_from: "10 packets dropped for the route, the reverse path or the neighbour, 0.1 % of the segments; \
-                3 connects without a route over 2 s (5, where calls are not recorded)",
+    seen_from: || {
+        "10 packets dropped for the route, the reverse path or the neighbour, 0.1 % of the segments; \
+                3 connects without a route over 2 s (5, where calls are not recorded)".into()
+    },
     signature: &[
         "SYNs come in and nothing answers, no firewall: asymmetric routing, rp_filter",
         "IPReversePathFilter rises in nstat",

@@ -18,7 +18,10 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::ThisHost,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
-    seen_from: "a transfer of 256 kB that has its whole send buffer in flight in half of its samples",
+    seen_from: || {
+        "a transfer of 256 kB that has its whole send buffer in flight in half of its samples"
+            .into()
+    },
     signature: &[
         "one connection is slow over a long path, several in parallel are fast",
         "upload is slow and download over the same path is fast",

@@ -16,7 +16,9 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Application,
     ground: Ground::Listeners,
     needs: &[&[SourceName::Sockets]],
-    seen_from: "200 ms before accept() with a request waiting, seen in the queue; or 3 s in samples",
+    seen_from: || {
+        "200 ms before accept() with a request waiting, seen in the queue; or 3 s in samples".into()
+    },
     signature: &[
         "connect is fast and the first answer is late",
         "Recv-Q of the listening socket is above 0",

@@ -22,9 +22,11 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Application,
     ground: Ground::Answers,
     needs: &[&[SourceName::Requests]],
-    seen_from: "1 % of the requests, or 8 % of their time, ten times as slow as half of them, by 200 ms (30 ms for three \
+    seen_from: || {
+        "1 % of the requests, or 8 % of their time, ten times as slow as half of them, by 200 ms (30 ms for three \
                 quarters of their time); or half of the thinking kept from a CPU, by a lock, or stopped; or 3 s unread, \
-                or without any answer while more is asked; or 5 requests and 1 % given up after as long",
+                or without any answer while more is asked; or 5 requests and 1 % given up after as long".into()
+    },
     signature: &[
         "requests take long, and the network is well",
         "is it the network or the application?",

@@ -18,8 +18,10 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Peer,
     ground: Ground::Requests,
     needs: &[&[SourceName::Requests]],
-    seen_from: "1 % of the requests, or 8 % of their time, ten times as slow as half of them, by 200 ms (1 s where segments were lost), answered or given up; 3 s \
-                without any answer while more is asked; or 5 requests given up after 1 s and none answered",
+    seen_from: || {
+        "1 % of the requests, or 8 % of their time, ten times as slow as half of them, by 200 ms (1 s where segments were lost), answered or given up; 3 s \
+                without any answer while more is asked; or 5 requests given up after 1 s and none answered".into()
+    },
     signature: &[
         "the database or upstream is slow, seen from its client",
         "waiting (TTFB) is long",

@@ -22,7 +22,10 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Application,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
-    seen_from: "a transfer with 16 kB unread in 75 % of its samples, or half of its time for the window",
+    seen_from: || {
+        "a transfer with 16 kB unread in 75 % of its samples, or half of its time for the window"
+            .into()
+    },
     signature: &[
         "Recv-Q grows, Send-Q at the other end as well",
         "the sender waits, the receiver's window is full",

@@ -3,8 +3,8 @@
 use analysis::words::count;
 
 use crate::limits;
-use crate::places::unanswered_syns::places;
-use crate::places::untracked_syns::{self, UntrackedSyns, none_failed};
+use crate::places::tracking::{AGAIN, DROPPED, NO_PORT_LEFT, NOT_INSERTED, Tracked, Tracking};
+use crate::rule::{Rule, Way};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -15,7 +15,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::ThisHost,
     ground: Ground::Host,
     needs: CONNTRACK_DROPS,
-    seen_from: "10 dropped SYNs while as many connections to a destination were established as ever",
+    seen_from: || RULE.told_from(),
     signature: &[
         "connects through NAT time out to one destination only",
         "connects of pods take 1 s or more to one address outside",
@@ -28,45 +28,27 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::PORTS_EXHAUSTED,
     ],
     explains: &[],
-    no: Some(no),
-    rule_out,
+    no: Some(|asked| RULE.no(asked)),
+    rule_out: |whole| RULE.rule_out(whole),
     symptom: Some(Symptom::Connects),
-    find: |story| {
-        let places = places(story);
-        let all = places.iter().filter_map(UntrackedSyns::of);
-        all.filter(UntrackedSyns::is_exhausted)
-            .map(|u| judge(&u))
-            .collect()
-    },
+    find: |story| RULE.find(story),
 };
 
-fn no(asked: &Asked) -> Option<Step> {
-    let place = asked.silent()?;
-    none_failed(place).or_else(|| {
-        let untracked = UntrackedSyns::of(place).filter(|u| !u.is_exhausted())?;
-        let (least, most) = untracked.held?;
-        Some(say!(
-            "SYNs were dropped when {held} of the {most} connections that there were at most had an entry, \
-             and {lost_twice} of {lost_once} lost a second one: ports were left",
-            held = Quantity::count(least).rows(untracked.rows()),
-            most = Quantity::count(most),
-            lost_twice = Quantity::count(untracked.lost_again.1),
-            lost_once = Quantity::of(untracked.lost_again.0, "connect")
-        ))
-    })
-}
+const RULE: Rule<Tracked> = Rule {
+    ways: &[Way {
+        tests: &[DROPPED, NOT_INSERTED, NO_PORT_LEFT, AGAIN],
+        doubt: None,
+    }],
+    finding,
+};
 
-fn rule_out(whole: &Whole) -> Verdict {
-    untracked_syns::rule_out(whole)
-}
-
-fn judge(untracked: &UntrackedSyns) -> Finding {
-    let (place, scope) = (untracked.place, untracked.scope());
-    let (story, at) = (place.story, place.at);
+fn finding(tracking: &Tracking) -> Option<Finding> {
+    let (story, place) = (tracking.story, tracking.syns.as_ref()?);
+    let (at, scope) = (place.at, tracking.scope(place));
     let host = namespace(&scope.netns);
-    let (least, most) = untracked.held.unwrap_or_default();
-    let syns = Quantity::of(untracked.lost, "SYN");
-    let advice = advice(untracked, &scope.netns, most);
+    let (least, most) = tracking.held?;
+    let syns = Quantity::of(tracking.lost, "SYN");
+    let advice = advice(at, &scope.netns, most);
     let clients = place.clients.iter();
     let rows = clients.filter_map(|id| {
         story
@@ -75,8 +57,8 @@ fn judge(untracked: &UntrackedSyns) -> Finding {
             .row()
     });
     let rows = rows.take(SHOWN_ROWS).collect::<Vec<_>>();
-    untracked
-        .case(CAUSE, scope)
+    let case = tracking
+        .case(place, CAUSE, scope)
         .title([
             format!("No port is left to translate connections to {at}: {syns} dropped at {most}."),
             format!("No port is left to translate connections to {at}."),
@@ -86,6 +68,7 @@ fn judge(untracked: &UntrackedSyns) -> Finding {
             "Translate to more addresses or ports, or keep fewer connections.".into(),
         ])
         .because("the table counts what it could not insert, always when as many connections were established as ever")
+        .steps(tracking.counted())
         .steps([
             say!(
                 "Whenever {host} dropped one, {held_then} to {at} had an entry, of {held_most} at most: that is \
@@ -95,22 +78,20 @@ fn judge(untracked: &UntrackedSyns) -> Finding {
             ),
             say!(
                 "Of {lost_once} that lost a SYN {lost_twice} lost a second one.",
-                lost_once = Quantity::of(untracked.lost_again.0, "connect").rows(untracked.rows()),
-                lost_twice = Quantity::count(untracked.lost_again.1)
+                lost_once = Quantity::of(tracking.lost_again.0, "connect").rows(tracking.rows()),
+                lost_twice = Quantity::count(tracking.lost_again.1)
             ),
         ])
-        .checks(plateau(untracked))
-        .advise(advice)
-        .verify(
-            "The `insert_failed` column of /proc/net/stat/nf_conntrack no longer rises, and clients \
-             connect with one SYN.",
-        )
+        .checks(plateau(least, most))
+        .advise(advice);
+    Some(case.verify(
+        "The `insert_failed` column of /proc/net/stat/nf_conntrack no longer rises, and clients connect with one SYN.",
+    ))
 }
 
 /// Two packets that race for an entry do so at any number of connections; a range that is full has one.
-fn plateau(untracked: &UntrackedSyns) -> Option<Check> {
-    let (least, most) = untracked.held?;
-    Some(Check {
+fn plateau(least: u64, most: u64) -> [Check; 1] {
+    [Check {
         formula: "connections with an entry when a SYN was dropped, at least = the most there were"
             .into(),
         expected: most as f64,
@@ -118,11 +99,10 @@ fn plateau(untracked: &UntrackedSyns) -> Option<Check> {
         unit: "connections".into(),
         agrees: limits::NEARLY_ALL.reached(least, most),
         tolerance: "− 10 %: some end meanwhile".into(),
-    })
+    }]
 }
 
-fn advice(untracked: &UntrackedSyns, netns: &Netns, most: u64) -> [Advice; 2] {
-    let at = untracked.place.at;
+fn advice(at: Endpoint, netns: &Netns, most: u64) -> [Advice; 2] {
     [
         Advice::to(format!(
             "Let the rule that translates connections to {at} use more addresses, or a wider range of ports: \

@@ -16,7 +16,9 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::ThisHost,
     ground: Ground::Connections,
     needs: &[&[SourceName::Counters, SourceName::Drops]],
-    seen_from: "20 segments dropped from the backlog of a socket, 0.1 % of what is received",
+    seen_from: || {
+        "20 segments dropped from the backlog of a socket, 0.1 % of what is received".into()
+    },
     signature: &[
         "TCPBacklogDrop rises in nstat",
         "loss under load on one busy connection, and no device drops",

@@ -19,7 +19,9 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Application,
     ground: Ground::Listeners,
     needs: &[&[SourceName::States], &[SourceName::Symbols]],
-    seen_from: "a connection of at least 1 s, or with bulk, without SACK and window scaling",
+    seen_from: || {
+        "a connection of at least 1 s, or with bulk, without SACK and window scaling".into()
+    },
     signature: &[
         "some connections are slow for as long as they last, new ones are fast",
         "possible SYN flooding on port, sending cookies",

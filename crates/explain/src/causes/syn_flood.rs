@@ -17,7 +17,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Network,
     ground: Ground::Listeners,
     needs: &[&[SourceName::Counters], &[SourceName::Sockets]],
-    seen_from: "100 SYN cookies, of which at most half came back",
+    seen_from: || "100 SYN cookies, of which at most half came back".into(),
     signature: &[
         "possible SYN flooding on port",
         "thousands of SYN_RECV from many addresses",

@@ -18,7 +18,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Network,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
-    seen_from: "10 messages that waited for a timer, 0.1 % of them",
+    seen_from: || "10 messages that waited for a timer, 0.1 % of them".into(),
     signature: &[
         "requests that take 200 ms longer now and then",
         "latency p99 is 200 ms above p50",
@@ -400,7 +400,7 @@ fn judge(tails: &Tails, back: Option<&Tails>) -> Finding {
         )
         .rests_on(&[SourceName::Drops])
         .steps([
-            losses.retransmitted(),
+            losses.retransmitted_step(),
             tails.last_of_all(),
             tails.timer_step(),
         ])

@@ -15,7 +15,10 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::ThisHost,
     ground: Ground::Host,
     needs: &[&[SourceName::Counters], &[SourceName::Resources]],
-    seen_from: "TCP's memory at the second number of net.ipv4.tcp_mem; 3 connections reset for memory",
+    seen_from: || {
+        "TCP's memory at the second number of net.ipv4.tcp_mem; 3 connections reset for memory"
+            .into()
+    },
     signature: &[
         "TCP: out of memory -- consider tuning tcp_mem",
         "TCP: too many orphaned sockets",

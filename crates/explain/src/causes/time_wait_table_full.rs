@@ -14,7 +14,9 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::ThisHost,
     ground: Ground::Connections,
     needs: &[&[SourceName::Counters]],
-    seen_from: "100 connections closed without TIME_WAIT; a finding where peers got resets for it",
+    seen_from: || {
+        "100 connections closed without TIME_WAIT; a finding where peers got resets for it".into()
+    },
     signature: &[
         "TCP: time wait bucket table overflow",
         "TCPTimeWaitOverflow rises in nstat",

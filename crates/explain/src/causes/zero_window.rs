@@ -17,7 +17,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Peer,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
-    seen_from: "a window closed for 3 s while data waits for it",
+    seen_from: || "a window closed for 3 s while data waits for it".into(),
     signature: &[
         "a connection hangs with data in Send-Q, and nothing is retransmitted",
         "window probes, timer:(persist) in ss -o",

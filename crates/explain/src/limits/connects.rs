@@ -59,6 +59,8 @@ limits! {
     TRACKED_LINGERS = 120 * S, Time, Kernel;
     /// As many translated connections as there ever were, but for those that end and begin meanwhile.
     SNAT_FULL = 0.9, Share, Guess;
+    /// One SYN that a client on this host lost shows how many connections had an entry then.
+    TRACKED_CLIENTS = 1, Packets, Mechanism;
 }
 
 limits! {
@@ -162,7 +164,7 @@ limits! {
 limits! {
     PORTS = "Ports and TIME_WAIT";
     /// Fewer failures than this may be one program that asked for a port of its own.
-    PORTS_FAILED = 5, Events, Guess;
+    PORTS_FAILED = 5, Connections, Guess;
     /// The count of ports is of another moment than the failures.
     PORTS_FULL = 0.95, Share, Guess;
     /// From this occupancy on one parity of the ports is full, and each search tries all of it first.

@@ -1,15 +1,21 @@
 //! What was lost on a path, and how it was noticed.
 
-use analysis::{Resends, SLOTS, Story};
+use std::rc::Rc;
 
+use analysis::{Conn, Resends, SLOTS, Story};
+
+use crate::asked::Asked;
 use crate::finding::Step;
 use crate::limits;
 use crate::places::listener::SHOWN_ROWS;
 use crate::places::path::{End, Path};
+use crate::rule::{Kind, There};
 use crate::say::{Quantity, say};
+use crate::whole::{NO_PATH, Whole};
 
 /// What was lost of what the ends of a path sent.
 pub(crate) struct Losses<'a> {
+    pub(crate) story: &'a Story,
     /// Segments retransmitted that were not duplicates to the receiver.
     pub(crate) lost: u64,
     /// Segments that the receiver had got twice.
@@ -37,7 +43,7 @@ impl<'a> Path<'a> {
 
 impl<'a> Losses<'a> {
     /// Of what these ends sent.
-    pub(crate) fn of(story: &Story, ends: Vec<End<'a>>) -> Losses<'a> {
+    pub(crate) fn of(story: &'a Story, ends: Vec<End<'a>>) -> Losses<'a> {
         let sum = |of: fn(&End) -> u64| ends.iter().map(of).sum::<u64>();
         let again = sum(|e| e.transfer.resends.count());
         let spurious = sum(|e| e.transfer.twice());
@@ -54,6 +60,7 @@ impl<'a> Losses<'a> {
         let suffering = ends.iter().filter(|e| e.transfer.resends.count() > 0);
         let suffering: Vec<End> = suffering.copied().collect();
         Losses {
+            story,
             lost: again.saturating_sub(spurious),
             spurious,
             segments: sum(|e| e.transfer.segments()),
@@ -67,7 +74,51 @@ impl<'a> Losses<'a> {
     }
 }
 
-impl Losses<'_> {
+/// Paths that leave their host, by what was lost on them.
+pub(crate) enum Paths {}
+
+impl Kind for Paths {
+    type Place<'a> = Rc<Losses<'a>>;
+
+    const NOTHING: &'static str = NO_PATH;
+
+    fn all<'a>(whole: &Whole<'a>) -> Vec<Rc<Losses<'a>>> {
+        whole.losses().to_vec()
+    }
+
+    fn there<'a>(asked: &Asked<'a>) -> There<Rc<Losses<'a>>> {
+        match asked.losses() {
+            Some(losses) => There::Place(Rc::clone(losses)),
+            None => asked.brought().into(),
+        }
+    }
+}
+
+impl<'a> Losses<'a> {
+    /// The path that all of the ends take.
+    pub(crate) fn path(&self) -> Option<Path<'a>> {
+        let Conn {
+            netns,
+            local,
+            remote,
+            ..
+        } = self.ends.first()?.conn;
+        let path = Path {
+            story: self.story,
+            netns: *netns,
+            from: local.addr,
+            to: remote.addr,
+            ends: self.ends.clone(),
+        };
+        let all = self.ends.iter().all(|end| path.has(end.conn));
+        all.then_some(path)
+    }
+
+    /// Segments that were retransmitted.
+    pub(crate) fn retransmitted(&self) -> u64 {
+        self.lost.saturating_add(self.spurious)
+    }
+
     /// Share of the segments that were lost.
     pub(crate) fn share(&self) -> f64 {
         self.lost as f64 / self.segments.max(1) as f64
@@ -78,7 +129,7 @@ impl Losses<'_> {
     /// many were lost as duplicates leave, and as a rule the same share as of all that was retransmitted.
     pub(crate) fn late(&self) -> u64 {
         let least = self.waited.saturating_sub(self.spurious);
-        let again = self.lost.saturating_add(self.spurious).max(1);
+        let again = self.retransmitted().max(1);
         let share = self.lost as f64 / again as f64;
         least.max((self.waited as f64 * share) as u64)
     }
@@ -104,7 +155,7 @@ impl Losses<'_> {
     }
 
     /// What was retransmitted, and by what it was noticed.
-    pub(crate) fn retransmitted(&self) -> Step {
+    pub(crate) fn retransmitted_step(&self) -> Step {
         let resends = || self.suffering.iter().map(|e| &e.transfer.resends);
         let sum = |of: fn(&Resends) -> u64| Quantity::count(resends().map(of).sum::<u64>());
         let rows = resends().flat_map(|r| r.rows.first().copied());
@@ -113,7 +164,7 @@ impl Losses<'_> {
              or the reordering timer, {probes} as tail loss probes, {timeouts} on the RTO.",
             connections = Quantity::of(self.ends.len() as u64, "connection"),
             segments = Quantity::of(self.segments, "segment").rows(rows.take(2 * SHOWN_ROWS)),
-            retransmitted = Quantity::count(self.lost.saturating_add(self.spurious)),
+            retransmitted = Quantity::count(self.retransmitted()),
             fast = sum(|r| r.fast),
             probes = sum(|r| r.probes),
             timeouts = sum(|r| r.timeouts)

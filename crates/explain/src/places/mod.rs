@@ -22,6 +22,6 @@ pub(crate) mod server_resets;
 pub(crate) mod slow_exchanges;
 pub(crate) mod standing_queue;
 pub(crate) mod syn_timer;
+pub(crate) mod tracking;
 pub(crate) mod unanswered_syns;
-pub(crate) mod untracked_syns;
 pub(crate) mod window;

@@ -281,6 +281,7 @@ impl<'a> Destination<'a> {
         (!search.is_bind()).then(|| SlowCalls {
             netns: self.netns,
             call: "connect()",
+            asked_for: None,
             took_ns: took(&search.slow).iter().sum(),
             on_cpu_ns: (search.cpu_seconds * 1e9) as u64,
         })

@@ -118,7 +118,7 @@ fn judge(walled: &Walled) -> Option<Finding> {
         .because(
             "the kernel says that its firewall dropped the packets, of which connection, and where",
         )
-        .steps([walled.dropped_step(dropped), losses.retransmitted()])
+        .steps([walled.dropped_step(dropped), losses.retransmitted_step()])
         .checks([at_least(
             "segments retransmitted ≥ packets that the firewall dropped",
             dropped,

@@ -103,6 +103,7 @@ fn judge(asker: &Asker) -> Option<Finding> {
         .placed(Place::Calls(SlowCalls {
             netns: asker.netns,
             call: "bind()",
+            asked_for: Some(at),
             took_ns: attempts.total_ns,
             on_cpu_ns: (asker.cpu_seconds() * 1e9) as u64,
         }))

@@ -58,6 +58,7 @@ fn judge(walker: &Walker) -> Option<Finding> {
         .placed(Place::Calls(SlowCalls {
             netns: walker.netns,
             call: "connect()",
+            asked_for: None,
             took_ns: walker.searched_ns(),
             on_cpu_ns: (walker.cpu_seconds() * 1e9) as u64,
         }))

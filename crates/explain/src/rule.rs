@@ -1,0 +1,220 @@
+//! A cause as data: the ways in which it can hold at a place, each a list of tests. From them come its findings, which
+//! number refutes it where another cause holds or in a whole recording, and what the book says it is told from.
+
+use std::borrow::Cow;
+
+use analysis::Story;
+
+use crate::asked::Asked;
+use crate::finding::{Finding, Level, Step};
+use crate::found::Found;
+use crate::limits::{Limit, Unit};
+use crate::verdict::{Answered, Measured, Test, Told, Verdict, every};
+use crate::whole::Whole;
+
+/// A kind of places, with what is measured at each.
+pub(crate) trait Kind: 'static {
+    type Place<'a>;
+
+    /// Why nothing can be told of a recording without such a place.
+    const NOTHING: &'static str;
+
+    /// All of a recording.
+    fn all<'a>(whole: &Whole<'a>) -> Vec<Self::Place<'a>>;
+
+    /// What there is of them where another cause holds.
+    fn there<'a>(asked: &Asked<'a>) -> There<Self::Place<'a>>;
+}
+
+/// What there is of a kind of places where another cause holds.
+pub(crate) enum There<P> {
+    Place(P),
+    /// None, by this number.
+    None(Step),
+    /// That is not known.
+    Unknown,
+}
+
+/// A cause, by what is measured at places of a kind.
+pub(crate) struct Rule<K: Kind> {
+    /// It holds where one of them does; the first that does is told.
+    pub(crate) ways: &'static [Way<K>],
+    /// What is told of a place where it does.
+    pub(crate) finding: for<'p, 'a> fn(&'p K::Place<'a>) -> Option<Finding>,
+}
+
+/// A way in which a cause can hold: all of its tests do.
+pub(crate) struct Way<K: Kind> {
+    pub(crate) tests: &'static [Limited<K>],
+    /// Why what is found in this way is no surer than medium, if it is not.
+    pub(crate) doubt: Option<&'static str>,
+}
+
+/// A quantity of a place, and the limit on one side of which the cause is told.
+pub(crate) struct Limited<K: Kind> {
+    told: Told,
+    limit: &'static Limit,
+    /// What it is, as it reads after the limit: "of what is sent".
+    what: &'static str,
+    measured: for<'p, 'a> fn(&'p K::Place<'a>) -> Known,
+}
+
+/// What was measured, if it was.
+pub(crate) enum Known {
+    Is(Measured),
+    /// It is not known, and why.
+    Not(&'static str),
+}
+
+/// It is told from the limit on.
+pub(crate) const fn from<K: Kind>(
+    limit: &'static Limit,
+    what: &'static str,
+    measured: for<'p, 'a> fn(&'p K::Place<'a>) -> Known,
+) -> Limited<K> {
+    Limited {
+        told: Told::From,
+        limit,
+        what,
+        measured,
+    }
+}
+
+/// It is told below the limit.
+pub(crate) const fn below<K: Kind>(
+    limit: &'static Limit,
+    what: &'static str,
+    measured: for<'p, 'a> fn(&'p K::Place<'a>) -> Known,
+) -> Limited<K> {
+    Limited {
+        told: Told::Below,
+        ..from(limit, what, measured)
+    }
+}
+
+/// What a way answers at a place.
+enum Outcome {
+    Holds,
+    Not(Answered),
+    /// There was nothing to look at, as of 0 packets of 0.
+    Nothing,
+}
+
+impl<K: Kind> Way<K> {
+    fn judge(&self, place: &K::Place<'_>) -> Outcome {
+        let mut unknown = None;
+        for limited in self.tests {
+            match (limited.measured)(place) {
+                Known::Is(measured) => {
+                    let test = Test::new(measured, limited.told, limited.limit);
+                    if !test.holds() {
+                        return every([test]).map_or(Outcome::Nothing, Outcome::Not);
+                    }
+                }
+                Known::Not(why) => {
+                    unknown.get_or_insert(why);
+                }
+            }
+        }
+        unknown.map_or(Outcome::Holds, |why| Outcome::Not(Answered::unknown(why)))
+    }
+}
+
+impl<K: Kind> Limited<K> {
+    fn words(&self) -> String {
+        let below = match (self.told, self.limit.unit) {
+            (Told::From, _) => "",
+            (Told::Below, Unit::Share) => "less than ",
+            (Told::Below, _) => "fewer than ",
+        };
+        format!("{below}{} {}", self.limit.told(), self.what)
+    }
+}
+
+impl<K: Kind> Rule<K> {
+    /// The way in which it holds at a place; else what each of them answers.
+    fn judge(&self, place: &K::Place<'_>) -> Result<&'static Way<K>, Vec<Answered>> {
+        let mut answers = Vec::new();
+        for way in self.ways {
+            match way.judge(place) {
+                Outcome::Holds => return Ok(way),
+                Outcome::Not(answer) => answers.push(answer),
+                Outcome::Nothing => {}
+            }
+        }
+        Err(answers)
+    }
+
+    /// Everywhere that it holds.
+    pub(crate) fn find(&self, story: &Story) -> Found {
+        let places = K::all(&Whole::of(story)).into_iter();
+        let found = places.filter_map(|place| {
+            let way = self.judge(&place).ok()?;
+            let mut finding = (self.finding)(&place)?;
+            if let Some(doubt) = way.doubt {
+                finding.confidence.at_most(Level::Medium, doubt);
+            }
+            Some(finding)
+        });
+        found.collect()
+    }
+
+    /// Which number refutes it where another cause holds.
+    pub(crate) fn no(&self, asked: &Asked) -> Option<Step> {
+        let place = match K::there(asked) {
+            There::Place(place) => place,
+            There::None(step) => return Some(step),
+            There::Unknown => return None,
+        };
+        let answers = self.judge(&place).err()?.into_iter().map(Some);
+        match Verdict::nearest(answers, K::NOTHING) {
+            Verdict::No(step, _) => Some(step),
+            Verdict::Yes | Verdict::CannotTell(_) => None,
+        }
+    }
+
+    /// Which number refutes it in a whole recording.
+    pub(crate) fn rule_out(&self, whole: &Whole) -> Verdict {
+        let places = K::all(whole).into_iter();
+        let answers = places.flat_map(|place| match self.judge(&place) {
+            Ok(_) => vec![Answered::unknown("no number refutes it")],
+            Err(answers) => answers,
+        });
+        Verdict::nearest(answers.map(Some), K::NOTHING)
+    }
+
+    /// What it is told from, in words: the tests of each way, those once that all ways begin with.
+    pub(crate) fn told_from(&self) -> Cow<'static, str> {
+        let words = |way: &Way<K>| way.tests.iter().map(Limited::words).collect();
+        let ways: Vec<Vec<String>> = self.ways.iter().map(words).collect();
+        let (Some(first), 2..) = (ways.first(), ways.len()) else {
+            return ways.concat().join(", ").into();
+        };
+        let common = |n: &usize| ways.iter().all(|way| way.get(*n) == first.get(*n));
+        let shared = (0..first.len()).take_while(common).count();
+        let rest = ways.iter().map(|way| way[shared..].join(", "));
+        let rest = rest.collect::<Vec<_>>().join("; or ");
+        match shared {
+            0 => rest.into(),
+            _ => format!("{}, and: {rest}", first[..shared].join(", ")).into(),
+        }
+    }
+}
+
+impl Known {
+    /// What happened so often, of so many that it could have happened to.
+    pub(crate) fn events(n: u64, of: u64, step: Step) -> Known {
+        Known::Is(Measured::events(n, of, step))
+    }
+
+    /// A part of a whole.
+    pub(crate) fn share(part: u64, whole: u64, step: Step) -> Known {
+        Known::Is(Measured::share(part, whole, step))
+    }
+}
+
+impl<P> From<Option<Step>> for There<P> {
+    fn from(none: Option<Step>) -> There<P> {
+        none.map_or(There::Unknown, There::None)
+    }
+}
