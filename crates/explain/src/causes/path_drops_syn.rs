@@ -18,7 +18,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Connections,
     needs: &[&[SourceName::States], &[SourceName::Retransmits]],
     seen_from: || {
-        "10 unanswered SYNs, 5 % of the connects; 3 connects in vain; or one that hangs for 3 s"
+        "10 unanswered SYNs, 5 % of the connects; 3 failed connects; or one that hangs for 3 s"
             .into()
     },
     signature: &[
@@ -78,7 +78,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         let unanswered = times.unanswered_syns();
         let dropped = place.drops_here().max(place.listener_drops());
         let here = say!(
-            "{dropped_here} for {at} came as far as this host, which dropped them, of {unanswered} without an answer",
+            "this host received and dropped {dropped_here} for {at}; {unanswered} had no answer",
             at = Quantity::new(place.at.to_string(), place.at.to_string()),
             dropped_here = Quantity::of(dropped, "packet").rows(place.drop_rows()),
             unanswered = Quantity::of(unanswered, "SYN")
@@ -138,8 +138,7 @@ fn dropped_here(asked: &Asked) -> Option<Step> {
     let unanswered = place.times.unanswered_syns();
     (dropped > 0 && limits::MOST.reached(dropped, unanswered)).then(|| {
         say!(
-            "{dropped_here} for it came as far as this host, which dropped them; {unanswered} had no \
-             answer",
+            "this host received and dropped {dropped_here} for it; {unanswered} had no answer",
             dropped_here = Quantity::of(dropped, "packet").rows(place.drop_rows()),
             unanswered = Quantity::of(unanswered, "SYN")
         )
@@ -153,7 +152,7 @@ fn refused_by_time_wait(asked: &Asked) -> Option<Step> {
     let retried = place.times.silent();
     (answered >= limits::UNANSWERED.count() && limits::MOST.reached(answered, retried)).then(|| {
         say!(
-            "{retried} got no answer to a SYN, and {seen} of sockets that were there already were seen",
+            "{retried} got no answer to a SYN, and {seen} of existing sockets were seen",
             retried = Quantity::of(retried, "connect"),
             seen = Quantity::of(answered, "refusal and answer")
         )
@@ -167,7 +166,7 @@ fn no_syn_lost(asked: &Asked) -> Option<Step> {
         || !limits::PATH_DROPS_SYN_SHARE.reached(retried, connections))
     .then(|| {
         say!(
-            "{retried} of {connections} on this way retransmitted a SYN",
+            "{retried} of {connections} on this path retransmitted a SYN",
             retried = Quantity::count(retried),
             connections = Quantity::of(connections, "connection")
         )
@@ -222,7 +221,7 @@ fn judge(silent: &UnansweredSyns, hosts: &Hosts) -> Option<Finding> {
         let waited = story.end_ns.saturating_sub(c.start_ns);
         let connects = plural(hanging.len() as u64, "connect");
         let at_least = if c.side == Side::Older {
-            " and longer"
+            " or more"
         } else {
             ""
         };
@@ -234,8 +233,8 @@ fn judge(silent: &UnansweredSyns, hosts: &Hosts) -> Option<Finding> {
     });
     let did = match silent.times.gave_up_ns() {
         Some(after) if silent.times.retried == 0 => format!("gave up after {}", duration(after)),
-        Some(_) => "tried again or gave up".into(),
-        None => "tried again".into(),
+        Some(_) => "retried or gave up".into(),
+        None => "retried".into(),
     };
     let own = !here && others.are_well();
     let case = Case::new(story, CAUSE, silent.scope(netns))
@@ -244,7 +243,7 @@ fn judge(silent: &UnansweredSyns, hosts: &Hosts) -> Option<Finding> {
             Some(title) => [title.clone(), title],
             None if own => [
                 format!(
-                    "{at} leaves SYNs unanswered, other ports of that host do not: {} of {} connects {did}.",
+                    "{at} leaves SYNs unanswered, other ports of that host answer: {} of {} connects {did}.",
                     count(n),
                     count(of)
                 ),
@@ -252,19 +251,19 @@ fn judge(silent: &UnansweredSyns, hosts: &Hosts) -> Option<Finding> {
             ],
             None => [
                 format!(
-                    "SYNs to {at} get lost {where_lost}: {} of {} connects {did}.",
+                    "SYNs to {at} are lost {where_lost}: {} of {} connects {did}.",
                     count(n),
                     count(of)
                 ),
                 format!(
-                    "SYNs to {at} get lost {where_lost}: {} connects {did}.",
+                    "SYNs to {at} are lost {where_lost}: {} connects {did}.",
                     count(n)
                 ),
             ],
         })
         .because(match (plural(silent.times.retries + of, "SYN"), sees_drops) {
-            (syns, true) => format!("{syns} left this host and no drop of them was seen on it"),
-            (syns, false) => format!("{n} of {of} connects sent {syns} in all, and nothing refused them"),
+            (syns, true) => format!("{syns} left this host, which was not seen to drop any of them"),
+            (syns, false) => format!("{n} of {of} connects sent {syns} in total, and nothing refused them"),
         })
         .at_most_if(
             Level::Low,
@@ -287,11 +286,11 @@ fn judge(silent: &UnansweredSyns, hosts: &Hosts) -> Option<Finding> {
             .fix([format!(
                 "Find the firewall or load balancer on the path to {at} that drops SYNs."
             )])
-            .because("the server is on this host too, and never saw those that got lost"),
+            .because("the server is on this host too, and never saw the lost SYNs"),
         false if own => case
             .layer(Layer::Peer)
             .fix([format!(
-                "Look at the accept queue of {at} on its host (`ss -ltn`: Recv-Q above Send-Q); then for a \
+                "Look at the accept queue of {at} on its host (`ss -ltn`: Recv-Q above Send-Q); then look for a \
                  firewall that limits that port."
             )])
             .at_most(
@@ -315,7 +314,7 @@ fn judge(silent: &UnansweredSyns, hosts: &Hosts) -> Option<Finding> {
         case
     } else {
         case.fix([format!(
-        "See whether a firewall of this host drops SYNs to {at}; then record on the host of {at}, too."
+        "Check whether a firewall of this host drops SYNs to {at}; then record on the host of {at}, too."
     )])
     };
     Some(case.verify(sentence!(
@@ -344,8 +343,8 @@ fn clusters_step(silent: &UnansweredSyns) -> Option<Step> {
     let by_chance = Quantity::share(once * once);
     (!told.is_empty()).then(|| {
         say!(
-            "Late connects came through when Linux retransmits SYNs: {modes}; {lost_once} lost one SYN \
-             or more, {lost_twice} two or more ({by_chance} if each were lost by chance).",
+            "Delayed connects completed when Linux retransmits SYNs: {modes}; {lost_once} lost one SYN or more, \
+             {lost_twice} two or more ({by_chance} if losses were independent).",
             lost_once = Quantity::share(once).rows(late.filter_map(Conn::row).take(1)),
             lost_twice = Quantity::share(twice)
         )
@@ -360,8 +359,8 @@ fn data_step(silent: &UnansweredSyns) -> Option<Step> {
     let established = Quantity::of(of, "connection").rows(made.filter_map(Conn::row).take(1));
     (of > 0).then(|| {
         say!(
-            "Of {established} that were established {data_resent} retransmitted data: in share far \
-             fewer than lost SYNs.",
+            "{data_resent} of {established} that were established retransmitted data: a far smaller share than lost \
+             SYNs.",
             established,
             data_resent = Quantity::count(resent)
         )
@@ -385,7 +384,7 @@ fn sooner(silent: &UnansweredSyns) -> Option<Advice> {
     let settings = &silent.story.settings;
     let now = settings.number(netns, sysctl::TCP_SYN_LINEAR_TIMEOUTS);
     let risk = "More SYNs towards a peer that is down.";
-    let expected = "A connect that loses two SYNs is through after 2.05 s, not 3.04, one that loses three after 3.07 \
+    let expected = "A connect that loses two SYNs completes after 2.05 s, not 3.04; one that loses three after 3.07 \
                     s, not 7.28 (measured).";
     (now == Some(0)).then(|| {
         let netns = silent.story.netns(netns);
@@ -415,17 +414,17 @@ fn first_timeout(silent: &UnansweredSyns) -> Option<Advice> {
     silent.client_netns()?;
     Some(
         Advice::to(format!(
-            "Or have a BPF program of the cgroup answer BPF_SOCK_OPS_TIMEOUT_INIT with less than a second ({kernel})."
+            "Or have a BPF program of the cgroup return less than a second for BPF_SOCK_OPS_TIMEOUT_INIT ({kernel})."
         ))
         .by(shell!("bpftool cgroup tree"))
-        .at("the cgroup of whoever connects; the command shows which programs (sock_ops) it has")
+        .at("the cgroup of the client; the command shows its programs (sock_ops)")
         .risk(
-            "A timeout below the round trip retransmits every SYN for nothing, and the connection begins with a \
+            "A timeout below the round trip retransmits every SYN needlessly, and the connection begins with a \
              smaller window.",
         )
         .effect(format!(
-            "The first SYN is retransmitted after that time, not 1 s; how many timeouts follow at the same interval \
-             says tcp_syn_linear_timeouts ({linear}). rto_min of a route and tcp_rto_min_us hold for data alone."
+            "The first SYN is retransmitted after that time, not 1 s; tcp_syn_linear_timeouts sets how many timeouts \
+             follow at the same interval ({linear}). rto_min of a route and tcp_rto_min_us apply to data only."
         )),
     )
 }
@@ -442,11 +441,10 @@ fn capped(silent: &UnansweredSyns) -> Option<Advice> {
         return None;
     }
     let kernel = linux(6, 15).told(story);
-    let risk = "It holds for data as well, of all connections of the namespace: a peer that is gone is tried more \
-                often.";
+    let risk = "It also applies to the data of all connections of the namespace: a dead peer is tried more often.";
     let expected = format!(
-        "Timeouts double no further than to 2 s ({kernel}): a SYN that is lost for the fourth time goes out after \
-         7 s, not 15, where all double; for the seventh after 9 s, not 11, where the first four do not (measured)."
+        "Timeouts stop doubling at 2 s ({kernel}): a SYN lost for the fourth time is retransmitted after 7 s, not \
+         15, where all timeouts double; for the seventh after 9 s, not 11, where the first four do not (measured)."
     );
     match number(sysctl::TCP_RTO_MAX_MS) {
         Some(now) if now > ADVISED_RTO_MAX_MS => {
@@ -471,7 +469,7 @@ fn capped(silent: &UnansweredSyns) -> Option<Advice> {
                 "Cap the timeouts: {}={ADVISED_RTO_MAX_MS} ({kernel}).",
                 sysctl::TCP_RTO_MAX_MS
             ))
-            .at("the namespace of whoever connects, on a kernel that has it")
+            .at("the client's namespace, on a kernel that has the sysctl")
             .risk(risk)
             .effect(expected),
         ),
@@ -481,12 +479,12 @@ fn capped(silent: &UnansweredSyns) -> Option<Advice> {
 /// The path passes SYNs to other ports.
 fn look_there(at: Endpoint) -> Advice {
     Advice::to(format!(
-        "On the host of {at}, see whether its accept queue is full (Recv-Q above Send-Q), and why its program \
-         does not accept; then whether a rule limits new connections to port {}.",
+        "On the host of {at}, check whether its accept queue is full (Recv-Q above Send-Q), and why its program does \
+         not accept; then whether a rule limits new connections to port {}.",
         at.port
     ))
     .by(shell!("ss -ltn 'sport = :{port}'", port = at.port))
-    .at(format!("the host of {at}; `tcpwhy explain` there tells the two apart"))
+    .at(format!("the host of {at}; `tcpwhy explain` there distinguishes the two"))
     .risk("A limit of new connections may be there for a reason: raise it above the real rate, do not remove it.")
 }
 
@@ -499,13 +497,13 @@ fn look_on_the_way(silent: &UnansweredSyns) -> Advice {
         addr = at.addr
     );
     Advice::to(format!(
-        "Look for the hop that does not pass SYNs to port {}, and let it pass them (a rule, a limit of \
-         new connections per second, SYN-flood protection).",
+        "Find the hop that drops SYNs to port {} (a rule, a limit of new connections per second, SYN-flood \
+         protection), and allow them.",
         at.port
     ))
     .by(command_in(&netns, trace))
     .at(format!(
-        "the boxes on the path from {}; the last hop that answers is in front of it",
+        "the devices on the path from {}; the last hop that answers is the one before it",
         namespace(&netns)
     ))
     .risk(
@@ -518,16 +516,16 @@ fn look_on_the_way(silent: &UnansweredSyns) -> Advice {
 fn look_here(silent: &UnansweredSyns) -> Advice {
     let netns = silent.story.netns(silent.client_netns().unwrap_or(0));
     Advice::to(format!(
-        "See whether a rule of this host drops SYNs to port {}: its counter rises with each.",
+        "Check whether a rule of this host drops SYNs to port {}: its counter rises with each.",
         silent.at.port
     ))
     .by(command_in(&netns, shell!("nft list ruleset")))
     .at(format!(
-        "{}; `iptables-save -c` where rules were made by iptables",
+        "{}; `iptables-save -c` where rules were created with iptables",
         namespace(&netns)
     ))
-    .risk("None: the command only looks.")
-    .effect("One place less: the kernel tells of such drops from Linux 5.17 on.")
+    .risk("None: the command only reads.")
+    .effect("One suspect less: the kernel reports such drops since Linux 5.17.")
 }
 
 fn advice(silent: &UnansweredSyns, own: bool, sees_drops: bool) -> Vec<Advice> {
@@ -540,7 +538,7 @@ fn advice(silent: &UnansweredSyns, own: bool, sees_drops: bool) -> Vec<Advice> {
     };
     let first = first
         .effect(format!(
-            "The {} of connects that lost a SYN take a round trip instead of 1 s or more, or none at all.",
+            "The {} of connects that lost a SYN take one round trip instead of 1 s or more, or instead of failing.",
             Quantity::share(lost)
         ))
         .change(Change::PassSyns { at: at.to_string() });

@@ -11,7 +11,7 @@ use crate::vocabulary::*;
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::SLOW_ACCEPT,
     number: "C49",
-    title: "the application accepts connections late",
+    title: "the application is slow to accept connections",
     page: include_str!("slow_accept.md"),
     layer: Layer::Application,
     ground: Ground::Listeners,
@@ -20,7 +20,7 @@ pub(crate) const CAUSE: Cause = Cause {
         "200 ms before accept() with a request waiting, seen in the queue; or 3 s in samples".into()
     },
     signature: &[
-        "connect is fast and the first answer is late",
+        "connect is fast and the first answer is delayed",
         "Recv-Q of the listening socket is above 0",
     ],
     rivals: &[
@@ -48,7 +48,7 @@ fn no(asked: &Asked) -> Option<Step> {
     let none = samples > 0 && accept_waits::at(here).is_none() && !unseen;
     none.then(|| {
         say!(
-            "nobody was seen to wait long for accept(): somebody did in {waiting} of {samples} of the listener",
+            "no long wait for accept(): connections waited in {waiting} of {samples} of the listener",
             waiting = Quantity::count(waiting),
             samples = Quantity::of(samples, "sample").rows(row)
         )
@@ -62,7 +62,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         let local = Quantity::new(here.address(), here.address());
         if let Some((longest, row)) = looks.max_by_key(|(ns, _)| *ns) {
             let step = say!(
-                "nobody was seen to wait for accept() at {local} for longer than {longest_wait_ms}",
+                "no connection was seen waiting for accept() at {local} for longer than {longest_wait_ms}",
                 local,
                 longest_wait_ms = Quantity::ns(longest).rows([row])
             );
@@ -71,11 +71,11 @@ fn rule_out(whole: &Whole) -> Verdict {
         // Samples a second apart pass between waits of less than some seconds.
         if waiting == 0 && accept_waits::unread_ns(here) > 0 {
             return Some(Answered::unknown(format!(
-                "requests to {local} lay unread, and samples do not tell whether accept() or the reader was late"
+                "requests to {local} were unread, and samples do not show whether accept() or the reader was slow"
             )));
         }
         let step = say!(
-            "somebody waited for accept() at {local} in {waiting} of {samples}",
+            "connections waited for accept() at {local} in {waiting} of {samples}",
             local,
             waiting = Quantity::count(waiting).rows(here.listener.fullest().map(|s| s.last_row)),
             samples = Quantity::of(samples, "sample")
@@ -105,7 +105,7 @@ fn judge(waits: &AcceptWaits) -> Finding {
         _ => "",
     };
     let count = Quantity::of(waits.count(), "connection");
-    let rest = format!("lets {count} wait {each} for accept(), on average{why}.");
+    let rest = format!("took {each} on average to accept {count}{why}.");
     let outage = waits
         .outage
         .map_or(String::new(), |outage| outage.says(story) + " ");
@@ -114,7 +114,7 @@ fn judge(waits: &AcceptWaits) -> Finding {
         waits.of_all(),
         "connections",
         format!(
-            "{outage}{count} of {} waited {each} each on average before anybody read their request.",
+            "{outage}{count} of {} waited {each} on average before the server read their request.",
             Quantity::count(waits.of_all())
         ),
     );
@@ -136,7 +136,7 @@ fn judge(waits: &AcceptWaits) -> Finding {
         .at_most_if(
             Level::Medium,
             scope.pid.is_none(),
-            "who holds the listener was not seen",
+            "the owner of the listener is unknown",
         )
         .steps([waits.step(), waits.queue_step()])
         .steps(waits.seen_step())
@@ -150,8 +150,8 @@ fn judge(waits: &AcceptWaits) -> Finding {
         .steps(waits.outage.and_then(|outage| outage.asleep(here)))
         .checks([waits.check()])
         .advise(advice(&scope, state, waits))
-        .verify(sentence!("Under the same load `ss -ltn 'sport = :{port}'` shows a Recv-Q of 0 nearly always, and `tcpwhy stat \
-             requests` no time before accept().", port = here.listener.local.port))
+        .verify(sentence!("Under the same load `ss -ltn 'sport = :{port}'` shows a Recv-Q of 0 almost always, and \
+             `tcpwhy stat requests` no time before accept().", port = here.listener.local.port))
 }
 
 fn fix(who: &str, state: Option<ProcessState>) -> String {
@@ -174,7 +174,7 @@ fn advice(scope: &Scope, state: Option<ProcessState>, waits: &AcceptWaits) -> [A
         (None, None) => None,
     };
     let action = match (stopped, state) {
-        (Some(_), _) => format!("Resume {who}, if nobody debugs it."),
+        (Some(_), _) => format!("Resume {who}, unless a debugger stopped it."),
         (None, Some(ProcessState::OnCpu)) => {
             format!("See what {who} does with its CPU between two accept() calls.")
         }
@@ -186,7 +186,7 @@ fn advice(scope: &Scope, state: Option<ProcessState>, waits: &AcceptWaits) -> [A
             .by(command)
             .undo(stopped.and_then(|pid| shell!("kill -STOP {pid}", pid)))
             .at(format!("{who} in {}", namespace(&scope.netns)))
-            .risk("None for TCP; the application has more connections in hand at a time.")
+            .risk("None for TCP; the application handles more connections at a time.")
             .effect(format!(
                 "Each connection is served {} sooner on average. A larger backlog would not help: this one \
                  never overflowed.",
@@ -194,12 +194,12 @@ fn advice(scope: &Scope, state: Option<ProcessState>, waits: &AcceptWaits) -> [A
             ))
             .change(Change::AcceptFaster { listener }),
         Advice::to(format!(
-            "Or let {} accept in a thread of its own, or in more workers.",
+            "Or have {} accept in a dedicated thread, or in more workers.",
             application(scope)
         ))
         .at("the application's source or configuration")
-        .risk("More connections are worked on at a time; what they share (a database) gets more of them.")
-        .effect("What one worker does no longer keeps new connections waiting."),
+        .risk("More connections are active at a time; shared resources (a database) get more load.")
+        .effect("A busy worker no longer delays new connections."),
     ]
 }
 

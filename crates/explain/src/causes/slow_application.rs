@@ -1,4 +1,4 @@
-//! C50: a server takes its time over some requests, or its threads are kept from working on them.
+//! C50: a server is slow to answer some requests, or its threads are kept from working on them.
 
 use std::collections::BTreeSet;
 
@@ -17,18 +17,19 @@ use crate::waits::POLLS;
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::SLOW_APPLICATION,
     number: "C50",
-    title: "the application takes its time",
+    title: "the application is slow to answer",
     page: include_str!("slow_application.md"),
     layer: Layer::Application,
     ground: Ground::Answers,
     needs: &[&[SourceName::Requests]],
     seen_from: || {
-        "1 % of the requests, or 8 % of their time, ten times as slow as half of them, by 200 ms (30 ms for three \
-                quarters of their time); or half of the thinking kept from a CPU, by a lock, or stopped; or 3 s unread, \
-                or without any answer while more is asked; or 5 requests and 1 % given up after as long".into()
+        "1 % of the requests, or 8 % of their time, ten times as slow as the median and slower by 200 ms (30 ms for \
+                three quarters of their time); or half of the service time spent waiting for a CPU or a lock, or \
+                stopped; or 3 s unread, or without any answer while more requests arrive; or 5 requests and 1 % \
+                given up after as long".into()
     },
     signature: &[
-        "requests take long, and the network is well",
+        "requests are slow, and the network is fine",
         "is it the network or the application?",
     ],
     rivals: &[
@@ -47,8 +48,8 @@ pub(crate) const CAUSE: Cause = Cause {
 };
 
 /// Why nothing is found of an event loop whose answers are late now and then.
-const UNTOLD: &str = "its threads serve many requests at once: whether they worked on these, or waited for \
-                      something that was to come (long polling), cannot be told";
+const UNTOLD: &str = "its threads serve many requests at once: it is unknown whether they worked on these, or waited \
+                      for an event (long polling)";
 
 /// A process that waits for a CPU, or a connection that was not accepted: what its requests were thought about.
 fn no(asked: &Asked) -> Option<Step> {
@@ -63,7 +64,7 @@ fn no(asked: &Asked) -> Option<Step> {
     }
     if matches!(asked.place, Place::Service { .. }) {
         let told = asked.story.health.has(&SourceName::Requests);
-        return told.then(|| say!("no request to it was read, and so none was thought about"));
+        return told.then(|| say!("no request was read, so no service time was measured"));
     }
     let services = slow_exchanges::services(asked.story, Account::Server);
     let mut here = services.iter().filter(|s| of_place(&s.place()));
@@ -72,7 +73,7 @@ fn no(asked: &Asked) -> Option<Step> {
     let waited = all.all.think_runqueue_ns;
     if matches!(asked.place, Place::Process(_)) && limits::MOST.reached(waited, all.all.think_ns) {
         return Some(say!(
-            "of {thought_ms} that requests were thought about, {waited_ms} were spent waiting for a CPU",
+            "{waited_ms} of {thought_ms} of service time were spent waiting for a CPU",
             thought_ms = thought,
             waited_ms = Quantity::ns(waited)
         ));
@@ -103,7 +104,7 @@ fn thought_little(all: &Exchanges) -> Option<Step> {
     if little(&of_all) {
         let (thought, whole) = of_all;
         return Some(say!(
-            "of {whole_ms} that requests took, it thought for {thought_ms}",
+            "service time was {thought_ms} of the {whole_ms} that requests took",
             whole_ms = Quantity::ns(whole),
             thought_ms = Quantity::ns(thought).rows(all.busiest)
         ));
@@ -113,7 +114,7 @@ fn thought_little(all: &Exchanges) -> Option<Step> {
         let (thought, whole) = of_slowest;
         let rows = all.slowest.iter().map(|(row, _)| *row);
         say!(
-            "of {whole_ms} that the slowest {requests} took, it thought for {thought_ms}",
+            "service time was {thought_ms} of the {whole_ms} that the slowest {requests} took",
             whole_ms = Quantity::ns(whole),
             requests = Quantity::of(all.slowest.len() as u64, "request"),
             thought_ms = Quantity::ns(thought).rows(rows.take(SHOWN_ROWS))
@@ -184,13 +185,13 @@ impl<'a> Behind<'a> {
         let quantile = |s: f64| Quantity::ns((s * 1e9) as u64);
         let asked = Quantity::of(self.exchanges.all.exchanges, "request");
         let step = say!(
-            "{asked}, half answered within {p50_ms}, 99 in 100 within {p99_ms}.",
+            "{asked}, half answered within {p50_ms}, 99 % within {p99_ms}.",
             asked = asked.rows(self.exchanges.busiest),
             p50_ms = quantile(self.answers.p50_s),
             p99_ms = quantile(self.answers.p99_s)
         );
         Step {
-            says: format!("Meanwhile it asked {} itself: {}", self.at, step.says),
+            says: format!("Meanwhile it sent requests to {} itself: {}", self.at, step.says),
             ..step
         }
     }
@@ -215,16 +216,16 @@ fn judge(slow: &SlowService) -> Finding {
         .title(told.title())
         .fix([
             told.fix(),
-            "See what the application does in that time.".into(),
+            "See what the application does during that time.".into(),
         ])
         .affects(told.impact(), slow.lost())
-        .because("how long each request waited and was thought about was measured at its socket")
+        .because("the wait and the service time of each request were measured at its socket")
         .at_most_if(
             Level::Medium,
             !slow.is_known(),
             match slow.rule {
-                Rule::GivenUp | Rule::Silent => "no thread came back to them: what was done for them cannot be told",
-                _ => "its threads serve many requests at once: what they did for these cannot be told",
+                Rule::GivenUp | Rule::Silent => "no thread returned to them: what was done for them is unknown",
+                _ => "its threads serve many requests at once: what they did for these is unknown",
             },
         )
         .steps([slow.requests(), told.slowest(), told.meanwhile.step()])
@@ -288,7 +289,7 @@ impl Told<'_> {
                 }
                 let share = percent(slow.count as f64 / slow.exchanges.all.exchanges.max(1) as f64);
                 let rest =
-                    format!("takes {each} for {share} of its requests, {usual} for half of them.");
+                    format!("takes {each} for {share} of its requests (median {usual}).");
                 [
                     format!("{who} at {at} {rest}"),
                     format!("{who} {rest}"),
@@ -319,7 +320,7 @@ impl Told<'_> {
                 let mean = |ns: u64| duration(ns / all.exchanges.max(1));
                 let (kept, thought) = (mean(slow.lost_ns), mean(all.think_ns));
                 let rest = format!(
-                    "thinks {thought} about a request, {kept} of them {}.",
+                    "needs {thought} per request, {kept} of it {}.",
                     keeper.name()
                 );
                 [
@@ -364,20 +365,20 @@ impl Told<'_> {
             .scope
             .pid
             .map_or_else(String::new, |pid| format!(" (pid {pid})"));
-        let does = format!("See what {comm}{pid} does in that time: TCP has no part in it.");
+        let does = format!("See what {comm}{pid} does during that time: TCP is not involved.");
         match self.doing() {
             Some(What::Awaited(at)) => format!("Look at {at}: {comm} waits for its answer."),
             Some(What::Runqueue) => format!("Give {comm} more CPU."),
-            Some(What::Stopped) => format!("Find out who stopped {comm}{pid}, and let it go on."),
+            Some(What::Stopped) => format!("Find out who stopped {comm}{pid}, and resume it."),
             Some(What::Lock) => {
-                format!("See which lock, or which other thread, those of {comm} wait for.")
+                format!("See which lock, or which other thread, the threads of {comm} wait for.")
             }
             Some(What::Asleep(call)) => {
-                format!("See why {comm}{pid} sleeps in {call}: TCP has no part in it.")
+                format!("See why {comm}{pid} sleeps in {call}: TCP is not involved.")
             }
             Some(What::NotAccepting | What::NotReading) => {
                 format!(
-                    "See what keeps {comm}{pid} from its sockets: what came waits in the kernel."
+                    "See what keeps {comm}{pid} from its sockets: received data waits in the kernel."
                 )
             }
             Some(What::OnCpu | What::Briefly | What::Disk(_)) => does,
@@ -464,11 +465,12 @@ impl Told<'_> {
         }
     }
 
-    /// That TCP had no part in it.
+    /// That TCP was not involved.
     fn innocent(&self) -> Step {
         let all = &self.slow.exchanges.all;
         say!(
-            "Losses and windows took {tcp_ms} of the time of all requests; {retransmitted} were retransmitted.",
+            "Losses and windows account for {tcp_ms} of the time of all requests; {retransmitted} were \
+             retransmitted.",
             tcp_ms = Quantity::ns(all.repair_ns.saturating_add(all.send_ns)),
             retransmitted = Quantity::of(all.retransmits, "segment")
         )
@@ -498,14 +500,13 @@ impl Told<'_> {
         let s = |ns: u64| rounded(ns as f64 / 1e9);
         let (expected, measured) = (s(own_ns), s(client.await_ns));
         Some(Check {
-            formula: "what its client waited for an answer, as its socket tells = not accepting + not reading + \
-                      thinking"
+            formula: "client's wait for an answer, from its socket = not accepting + not reading + service time"
                 .into(),
             expected,
             measured,
             unit: "s".into(),
             agrees: (measured - expected).abs() <= expected * limits::ENDS_AGREE.share(),
-            tolerance: "± 20 %: the network is on top of it".into(),
+            tolerance: "± 20 %: the network adds to it".into(),
         })
     }
 
@@ -514,7 +515,7 @@ impl Told<'_> {
         let (slept, waited) = self.meanwhile.slept_ns()?;
         let s = |ns: u64| rounded(ns as f64 / 1e9);
         Some(Check {
-            formula: "waits of its threads, as the scheduler tells = thinking − on a CPU − waiting for one".into(),
+            formula: "waits of its threads, from the scheduler = service time − on a CPU − waiting for one".into(),
             expected: s(slept),
             measured: s(waited),
             unit: "s".into(),
@@ -529,11 +530,11 @@ impl Told<'_> {
         let at = format!("{comm}, on this host");
         let (action, command) = match (self.doing(), scope.pid) {
             (Some(What::Awaited(to)), _) => (
-                format!("Find out why {to} answers {comm} late: the same question, one host on."),
+                format!("Find out why {to} is slow to answer {comm}: the same question, one host further."),
                 shell!("tcpwhy explain --for 10s --port {port}", port = to.port),
             ),
             (Some(What::Stopped), Some(pid)) => (
-                format!("Let pid {pid} go on, if nobody debugs it."),
+                format!("Resume pid {pid}, unless a debugger stopped it."),
                 shell!("kill -CONT {pid}", pid),
             ),
             (Some(What::OnCpu), Some(pid)) => (
@@ -544,10 +545,10 @@ impl Told<'_> {
                 ),
             ),
             (_, Some(pid)) => (
-                format!("See what the threads of {comm} wait for, and who wakes them."),
+                format!("See what the threads of {comm} wait for, and what wakes them."),
                 shell!("tcpwhy trace wakeups 100ms --pid {pid}", pid),
             ),
-            (_, None) => (format!("See what {comm} does in that time."), None),
+            (_, None) => (format!("See what {comm} does during that time."), None),
         };
         let (own, all) = self.slow.own_and_all_ns();
         Advice::to(action)
@@ -558,11 +559,11 @@ impl Told<'_> {
             .by(command)
             .at(at)
             .risk(match self.doing() {
-                Some(What::Stopped) => "Whoever debugs it loses it from under the debugger.",
+                Some(What::Stopped) => "An attached debugger loses control of it.",
                 _ => "None: it only looks.",
             })
             .effect(format!(
-                "{} of the time of these requests is the application's.",
+                "{} of the time of these requests is spent in the application.",
                 percent(own as f64 / all.max(1) as f64)
             ))
             .change(Change::AnswerFaster {

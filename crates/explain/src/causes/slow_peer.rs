@@ -1,4 +1,4 @@
-//! C51: the other end takes its time over some requests, seen from here.
+//! C51: the other end is slow to answer some requests, seen from here.
 
 mod unanswered;
 
@@ -13,14 +13,15 @@ use crate::vocabulary::*;
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::SLOW_PEER,
     number: "C51",
-    title: "the peer takes its time",
+    title: "the peer is slow to answer",
     page: include_str!("slow_peer.md"),
     layer: Layer::Peer,
     ground: Ground::Requests,
     needs: &[&[SourceName::Requests]],
     seen_from: || {
-        "1 % of the requests, or 8 % of their time, ten times as slow as half of them, by 200 ms (1 s where segments were lost), answered or given up; 3 s \
-                without any answer while more is asked; or 5 requests given up after 1 s and none answered".into()
+        "1 % of the requests, or 8 % of their time, ten times as slow as the median and slower by 200 ms (1 s where \
+                segments were lost), answered or given up; 3 s without any answer while more requests are sent; or 5 \
+                requests given up after 1 s and none answered".into()
     },
     signature: &[
         "the database or upstream is slow, seen from its client",
@@ -42,7 +43,7 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| find(story).into(),
 };
 
-const WAITING: &str = "these requests went over connections of their own, which do nothing else: kept for waiting (a \
+const WAITING: &str = "these requests used connections of their own, which carry nothing else: used for waiting (a \
                        pop from a queue, long polling), or to a backend that is always slow";
 
 /// Of ends that lost something; and where the one that answers is on this host, it is asked itself.
@@ -52,7 +53,7 @@ fn no(asked: &Asked) -> Option<Step> {
         let lost = Quantity::of(losses.lost, "segment").rows(rows);
         return (losses.lost > 0).then(|| {
             say!(
-                "a peer that takes its time loses nothing: {lost} were lost",
+                "a slow peer loses nothing: {lost} were lost",
                 lost
             )
         });
@@ -60,7 +61,7 @@ fn no(asked: &Asked) -> Option<Step> {
     let all = slow_exchanges::at(asked.story, asked.place)?;
     (all.role() == Account::Server).then(|| {
         say!(
-            "the one that answers is on this host: {think_ms} of thinking were measured at its own socket",
+            "the server is on this host: {think_ms} of service time were measured at its own socket",
             think_ms = Quantity::ns(all.all.think_ns).rows(all.busiest)
         )
     })
@@ -76,7 +77,7 @@ fn rule_out(whole: &Whole) -> Verdict {
     let away = all.filter(|e| !slow_exchanges::is_answered_here(story, e));
     let services = away.flat_map(slow_exchanges::refuted);
     let nothing =
-        "no request went to another host: what answers here is slow-application's to tell";
+        "no request went to another host: slow-application covers servers on this host";
     Verdict::nearest(services.chain([unanswered::refuted(story)]), nothing)
 }
 
@@ -102,24 +103,24 @@ fn judge(slow: &SlowService) -> Finding {
         .since(slow.since())
         .title(title(slow, &scope))
         .fix(if slow.may_be_lost() { [
-            format!("Look at {at}: it took its time, or its answers got lost on the way back."),
-            format!("Look at {at}: it took its time, or its answers got lost."),
+            format!("Look at {at}: it was slow, or its answers were lost on the way back."),
+            format!("Look at {at}: it was slow, or its answers were lost."),
         ] } else { [
-            format!("Look at {at}: the request was there, and the network has no part in the wait."),
-            format!("Look at {at}: the network has no part in the wait."),
+            format!("Look at {at}: it had the request, and the network is not part of the wait."),
+            format!("Look at {at}: the network is not part of the wait."),
         ] })
         .affects(impact(slow), slow.lost())
-        .because("nothing was retransmitted in most of them, and a round trip is a small part of the wait")
+        .because("most had no retransmission, and the round trip is a small part of the wait")
         .at_most(
             Level::Medium,
-            "the peer is another host: that it answers late on purpose (long polling), or retransmitted its \
-             answer, only it can tell",
+            "the peer is another host: only a recording there shows whether it delays answers on purpose (long \
+             polling), or retransmitted them",
         )
         .at_most_if(
             Level::Low,
             slow.may_be_lost(),
-            "an answer that was lost on the way back is retransmitted after 200 ms or 600 ms: only the other host can \
-             tell that from one that it took its time for",
+            "an answer lost on the way back is retransmitted after 200 ms or 600 ms: only the other host can \
+             distinguish that from a slow answer",
         )
         .steps([slow.requests(), slowest(slow), innocent(slow)])
         .checks(round_trip(slow))
@@ -155,7 +156,7 @@ fn title(slow: &SlowService, scope: &Scope) -> [String; 2] {
             let usual = duration(slow.usual_ns.unwrap_or(0));
             let rest = format!("{each} to answer {share} of the requests of");
             [
-                format!("{at} takes {rest} {who}, {usual} for half of them."),
+                format!("{at} takes {rest} {who} (median {usual})."),
                 format!("{at} takes {rest} {}.", application(scope)),
             ]
         }
@@ -203,7 +204,7 @@ fn slowest(slow: &SlowService) -> Step {
     let part = |ns: Option<u64>| Quantity::ns(ns.unwrap_or(0));
     let verb = slow.verb();
     let step = say!(
-        "{took_ms}: {await_ms} for the answer to begin, of which a round trip is {round_trip_ms}.",
+        "{took_ms}: {await_ms} until the answer began, {round_trip_ms} of it the round trip.",
         took_ms = part(first.map(|t| t.took_ns())).rows(slow.rows().take(SHOWN_ROWS)),
         await_ms = part(first.map(|t| t.x.await_ns)),
         round_trip_ms = part(slow.round_trip_ns)
@@ -214,15 +215,15 @@ fn slowest(slow: &SlowService) -> Step {
     }
 }
 
-/// That TCP had no part in it, as far as it shows here.
+/// That TCP was not involved, as far as it shows here.
 fn innocent(slow: &SlowService) -> Step {
     let sum = |of: fn(&recording::tables::Exchange) -> u64| {
         let each = slow.slow.iter().map(|t| of(&t.x));
         each.fold(0, u64::saturating_add)
     };
     say!(
-        "In those that are told {retransmitted} were retransmitted from here; windows and buffers held them back \
-         for {send_ms}.",
+        "In the slow requests {retransmitted} were retransmitted from here; windows and buffers delayed them for \
+         {send_ms}.",
         retransmitted = Quantity::of(sum(|x| x.retransmits.into()), "segment"),
         send_ms = Quantity::ns(sum(|x| x.send_ns))
     )
@@ -235,7 +236,7 @@ fn round_trip(slow: &SlowService) -> Option<Check> {
     let ms = |ns: f64| rounded(ns / 1e6);
     let round_trip = slow.round_trip_ns? as f64;
     Some(Check {
-        formula: "round trip ÷ wait for the answer, the shortest of the slow: less than a tenth"
+        formula: "round trip ÷ shortest wait for an answer among the slow requests: less than a tenth"
             .into(),
         expected: ms(most),
         measured: ms(round_trip),
@@ -249,7 +250,7 @@ fn advice(slow: &SlowService, scope: &Scope) -> Advice {
     let at = slow.exchanges.service.2;
     let (own, all) = slow.own_and_all_ns();
     Advice::to(format!(
-        "Find out why {at} answers {} late: ask there.",
+        "Find out why {at} is slow to answer {}: record there.",
         application(scope)
     ))
     .by(shell!(

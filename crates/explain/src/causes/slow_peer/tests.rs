@@ -55,7 +55,7 @@ fn below_a_second_its_answers_may_as_well_have_been_lost() {
     };
     let f = only(&asked(late(0)), ID);
     assert_eq!(f.confidence.level, Level::Low, "{:?}", f.confidence);
-    assert!(f.fix.contains("or its answers got lost"), "{}", f.fix);
+    assert!(f.fix.contains("or its answers were lost"), "{}", f.fix);
     // Something of ours was.
     assert!(found(&asked(late(1))).is_empty());
     let unnoticed = RequestMix {

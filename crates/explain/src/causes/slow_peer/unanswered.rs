@@ -75,12 +75,12 @@ fn judge(story: &Story, netns: u32, at: Endpoint, asked: &Connections) -> Option
     };
     let who = application(&scope).to_string();
     let (of_conns, long) = (Quantity::of(of, "connection"), duration(limits::STALL.ns()));
-    let title = format!("{at} has answered nothing on {n} of {of_conns} for {long} and longer");
+    let title = format!("{at} has answered nothing on {n} of {of_conns} for at least {long}");
     let rows = ends
         .iter()
         .filter_map(|e| Some(story.samples(e.conn)?.last.row));
     let says = format!(
-        "{n} of {of_conns} that were made meanwhile got not one byte for {}, the longest; the others were answered.",
+        "{n} of {of_conns} established in that time received no byte for up to {}; the others were answered.",
         duration(longest)
     );
     let share = percent(n as f64 / of as f64);
@@ -89,32 +89,32 @@ fn judge(story: &Story, netns: u32, at: Endpoint, asked: &Connections) -> Option
             .placed(Place::ends(&ends))
             .title([format!("{title}; the others were answered."), format!("{title}.")])
             .fix([
-                format!("Look at {at}: one of its workers or backends hangs, and the network has no part in it."),
+                format!("Look at {at}: one of its workers or backends hangs; the network is not involved."),
                 format!("Look at {at}: one of its workers or backends hangs."),
             ])
             .affects(Impact::of(n, of, "connections", says), lost)
-            .because("what was asked was acknowledged, and others to the same address were answered")
+            .because("the requests were acknowledged, and others to the same address were answered")
             .at_most(
                 Level::Medium,
-                "the peer is another host: that it answers when something happens (long polling), only it can tell",
+                "the peer is another host: only it knows whether it answers when an event occurs (long polling)",
             )
             .steps([say!(
-                "{unanswered} of {connections} were established, what {who} asked was acknowledged, and no byte came \
-                 back within {least_ms}.",
+                "{unanswered} of {connections} were established, the requests of {who} were acknowledged, and no \
+                 byte came back within {least_ms}.",
                 unanswered = Quantity::count(n).rows(rows.take(SHOWN_ROWS)),
                 connections = of_conns,
                 least_ms = Quantity::ns(limits::STALL.ns())
             )])
             .advise([Advice::to(format!(
-                "Find which of the workers or backends of {at} accepts but does not answer: about {share} of what \
-                 is asked goes to it."
+                "Find which of the workers or backends of {at} accepts but does not answer: it gets about {share} of \
+                 the requests."
             ))
             .by(shell!("tcpwhy explain --for 10s --port {port}", port = at.port))
             .at(format!("the host of {}", at.addr))
             .risk("None: it only looks.")
-            .effect("Connections are given to those that answer.")
+            .effect("Connections go to workers or backends that answer.")
             .change(Change::AnswerFaster { at: at.to_string() })])
-            .verify(sentence!("New connections to {at} get a first byte as soon as the others.", at)),
+            .verify(sentence!("New connections to {at} get a first byte as soon as the others do.", at)),
     )
 }
 
@@ -129,7 +129,7 @@ pub(super) fn refuted(story: &Story) -> Option<Answered> {
     let rows = silent.clone().filter_map(Conn::row).take(SHOWN_ROWS);
     let n = silent.count() as u64;
     let step = say!(
-        "{unanswered} of {connections} to other hosts had asked and got no byte for 3 s",
+        "{unanswered} of {connections} to other hosts had sent a request and received no byte for 3 s",
         unanswered = Quantity::count(n).rows(rows),
         connections = Quantity::of(of, "connection")
     );
