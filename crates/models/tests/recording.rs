@@ -52,7 +52,7 @@ fn explain_names_the_cause_with_the_chain_and_the_ceiling() {
     let says = |what: &str| first.evidence.iter().any(|s| s.says.contains(what));
     assert!(says("(when SYN 2 was sent)"));
     assert!(says("woken by retransmission 1 (SYN_SENT)"));
-    assert!(says("17,179 go half around"));
+    assert!(says("17,179 of them cover half"));
     assert!(
         first
             .advice

@@ -27,13 +27,14 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
     seen_from: || {
-        "20 lost segments, 0.1 % of what is sent, 4.2 % where a queue is full; of short connections 1 %, or of their SYNs 0.5 %".into()
+        "20 lost segments, 0.1 % of the segments sent, 4.2 % where a queue is full; 1 % of the segments of short \
+         connections, or 0.5 % of their SYNs".into()
     },
     signature: &[
-        "throughput falls with distance, retransmissions all the time",
+        "throughput falls with distance, constant retransmissions",
         "ping loses packets",
         "1 % packet loss",
-        "throughput is a sawtooth below the rate that was bought: a policer",
+        "throughput is a sawtooth below the contracted rate: a policer",
     ],
     rivals: &[
         Id::QDISC_DROP,
@@ -88,22 +89,22 @@ fn rule_out(whole: &Whole) -> Verdict {
         let (again, few) = (losses.retransmitted(), losses.lost < limits::PATH_LOST.count());
         let most = if few { 0.0 } else { crowded_share(whole.story, losses) };
         let spurious = say!(
-            "the receivers had {duplicates} of {retransmitted} already (DSACK)",
+            "the receivers already had {duplicates} of {retransmitted} (DSACK)",
             duplicates = Quantity::count(losses.spurious).rows(rows()),
             retransmitted = Quantity::of(again, "segment")
         );
         let here = say!(
-            "of {lost} packets that were lost this host itself dropped {dropped_here}",
+            "this host itself dropped {dropped_here} of {lost} lost packets",
             lost = Quantity::count(losses.lost).rows(rows()),
             dropped_here = Quantity::count(losses.dropped)
         );
         let tails = say!(
-            "{waited} of {retransmitted} retransmitted waited for a timer, as the ends of messages do",
+            "{waited} of {retransmitted} retransmitted waited for a timer, as the last segments of messages do",
             waited = Quantity::count(losses.waited).rows(rows()),
             retransmitted = Quantity::of(losses.waited.saturating_add(losses.fast), "segment")
         );
         let crowded = say!(
-            "of what one port sent {lost_share} was lost, where most was",
+            "the port with the most losses lost {lost_share}",
             lost_share = Quantity::share(most).rows(rows())
         );
         let enough = || Test::events(losses.lost, losses.segments, &limits::PATH_LOST, lost());
@@ -158,8 +159,8 @@ fn no_loss(losses: &Losses) -> Option<Step> {
     let in_a_row: u64 = stalls.filter(|n| *n >= STALL).sum();
     if limits::MOST.exceeded(in_a_row, losses.lost) && in_a_row > 0 {
         return Some(say!(
-            "random loss lets one of the next tries through: all {failed} failed that retransmitted \
-             the same segments time after time",
+            "with random loss one of the next tries would succeed: all {failed} that retransmitted the same segments \
+             repeatedly failed",
             failed = Quantity::count(in_a_row).rows(sample_rows(&losses.ends))
         ));
     }
@@ -170,22 +171,22 @@ fn no_loss(losses: &Losses) -> Option<Step> {
     }
     if losses.spurious > losses.lost {
         return Some(say!(
-            "the receivers had {duplicates} of {retransmitted} already (DSACK)",
+            "the receivers already had {duplicates} of {retransmitted} (DSACK)",
             duplicates = Quantity::count(losses.spurious),
             retransmitted = Quantity::of(losses.spurious.saturating_add(losses.lost), "segment")
         ));
     }
     if losses.are_tails() {
         return Some(say!(
-            "in a transfer losses are repaired on ACKs: {waited} of {retransmitted} retransmitted \
-             waited for a timer",
+            "losses within a transfer are repaired on ACKs: {waited} of {retransmitted} retransmitted waited for a \
+             timer",
             waited = Quantity::count(losses.waited),
             retransmitted = Quantity::of(losses.waited.saturating_add(losses.fast), "segment")
         ));
     }
     (!losses.are_elsewhere()).then(|| {
         say!(
-            "of {lost} packets that were lost this host itself dropped {dropped_here}",
+            "this host itself dropped {dropped_here} of {lost} lost packets",
             lost,
             dropped_here = Quantity::count(losses.dropped)
         )
@@ -198,7 +199,7 @@ fn no_data_lost(place: &UnansweredSyns) -> Option<Step> {
     let (retried, connects) = (place.times.retried, place.times.total());
     let data = (resent.saturating_mul(connects) < retried.saturating_mul(of)).then(|| {
         say!(
-            "a bad link, or a queue that too many fill at once (incast), loses data as well: {resent} of \
+            "a bad link, or a queue that too many senders fill at once (incast), loses data as well: {resent} of \
              {established} retransmitted data, {retried} of {connects} a SYN",
             resent = Quantity::count(resent),
             established = Quantity::of(of, "established connection"),
@@ -211,7 +212,7 @@ fn no_data_lost(place: &UnansweredSyns) -> Option<Step> {
         let refused = Quantity::of(place.strays, "SYN");
         (place.strays > 0 && limits::MOST.reached(place.strays, retried)).then(|| {
             say!(
-                "{refused} came in and were refused: no bad link or full queue (incast) lost them",
+                "{refused} arrived and were refused: no bad link or full queue (incast) lost them",
                 refused
             )
         })
@@ -268,13 +269,13 @@ fn judge(path: &Path) -> Option<Finding> {
         .at_most_if(
             Level::Medium,
             !path.whole(),
-            "the receivers are not on this host: what their host drops looks the same from here",
+            "the receivers are not on this host: drops on their host look the same from here",
         )
         .rests_on(&[SourceName::Drops])
         .steps(evidence(
             &losses,
             min_rtt_us,
-            ": no queue stood, and it never stopped",
+            ": there was no standing queue, and losses lasted throughout",
         ))
         .checks(path.counted_again())
         .checks(mathis(&losses, min_rtt_us))
@@ -296,7 +297,7 @@ fn impact(path: &Path, losses: &Losses) -> Impact {
     let (affected, of) = (losses.suffering.len() as u64, path.ends.len() as u64);
     let rate = median_of(&losses.suffering, |e| Some(e.transfer.rate())).unwrap_or(0.0);
     let says = format!(
-        "{} of {} retransmitted segments and ran at {} in the median.",
+        "{} of {} retransmitted segments and ran at {} (median).",
         count(affected),
         plural(of, "connection"),
         bit_rate(rate)
@@ -315,8 +316,8 @@ fn evidence(losses: &Losses, min_rtt_us: u32, so: &str) -> [Step; 3] {
     [
         losses.retransmitted_step(),
         say!(
-            "The receivers had {duplicates} of these already (DSACK): {lost} were lost, {loss} of \
-             all. Segments overtook each other {reordered}.",
+            "The receivers already had {duplicates} of these (DSACK): {lost} were lost, {loss} of all. Segments \
+             overtook each other {reordered}.",
             duplicates = Quantity::count(losses.spurious).rows(sample_rows(&losses.suffering)),
             lost = Quantity::count(losses.lost),
             loss = Quantity::new(losses.share(), percent_of_loss(losses.share())),
@@ -394,7 +395,7 @@ fn mathis(losses: &Losses, min_rtt_us: u32) -> Option<Check> {
         measured: mbit(rate),
         unit: "Mbit/s".into(),
         agrees: rate <= most * limits::MATHIS_TOLERANCE.times(),
-        tolerance: "at most 1.6 times it: cubic exceeds the formula, which is Reno's".into(),
+        tolerance: "at most 1.6 times that: the formula is Reno's, which cubic exceeds".into(),
     })
 }
 
@@ -403,11 +404,11 @@ fn advice(path: &Path, losses: &Losses, netns: &Netns, p: &str) -> Vec<Advice> {
         "Without the loss of {p}, windows grow until the bottleneck is full."
     ));
     let bbr = (!uses_bbr(losses)).then(|| {
-        Advice::to("Until then, use BBR, which does not take single losses for congestion.")
+        Advice::to("Until then, use BBR, which does not treat single losses as congestion.")
             .by_route(netns, path.to, shell!("congctl bbr"))
-            .risk("It takes bandwidth from connections that go by loss; needs the module tcp_bbr.")
+            .risk("It takes bandwidth from connections with loss-based congestion control; needs the module tcp_bbr.")
             .effect(format!(
-                "The rate of new connections no longer falls with √p; {p} are lost all the same."
+                "The rate of new connections no longer falls with √p; {p} are still lost."
             ))
     });
     let forget = forget_path(netns, path.to);

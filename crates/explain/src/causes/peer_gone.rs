@@ -13,7 +13,7 @@ use crate::vocabulary::*;
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::PEER_GONE,
     number: "C41",
-    title: "the other host does not answer any more",
+    title: "the other host no longer answers",
     page: include_str!("peer_gone.md"),
     layer: Layer::Peer,
     ground: Ground::Transfers,
@@ -64,13 +64,13 @@ fn no(asked: &Asked) -> Option<Step> {
     if !ends.iter().any(|e| e.stuck(asked.story).is_some()) {
         let hung = Quantity::of(ends.len() as u64, "connection").rows(sample_rows(ends));
         return Some(say!(
-            "none of {hung} hung any more when it was sampled last: it answers",
+            "none of {hung} still hung in its last sample: it answers",
             hung
         ));
     }
     (beside > 0).then(|| {
         say!(
-            "{beside} of {timeouts_in_a_row} timeouts came after something had passed the same way",
+            "{beside} of {timeouts_in_a_row} timeouts came after other segments had passed in the same direction",
             beside = Quantity::count(beside),
             timeouts_in_a_row
         )
@@ -85,7 +85,7 @@ fn rule_out(whole: &Whole) -> Verdict {
     let longest = whole.ends().iter().max_by_key(hung_ns).map(|end| {
         let ns = hung_ns(&end);
         let step = say!(
-            "what a connection sent was not acknowledged for {silence} at most, with {timeouts} in a row",
+            "a connection's data was unacknowledged for {silence} at most, with {timeouts} in a row",
             silence = Quantity::ns(ns).rows(sample_rows(&[*end])),
             timeouts = Quantity::of(end.transfer.stall.in_a_row(), "timeout")
         );
@@ -236,7 +236,7 @@ impl<'a> Silent<'a> {
     fn impact(&self) -> Impact {
         let (n, of) = (self.hung.len() as u64, self.of_all());
         let says = format!(
-            "{} of {} that had something to send waited for {} in vain, {} (median).",
+            "{} of {} that had data to send waited for {} without an answer, {} (median).",
             Quantity::count(n),
             Quantity::of(of, "connection"),
             self.path.to,
@@ -261,23 +261,23 @@ impl<'a> Silent<'a> {
         let silence = self.silence().rows(rows);
         let heard = match (self.idle(), self.hears(), self.at_once()) {
             (Some((_, usual)), ..) => say!(
-                "Nothing had moved on them for {idle} (median) when the next request went out, and nothing was heard in the \
-                 {silence} (median) since.",
+                "They had been idle for {idle} (median) when the next request was sent, and nothing was received in \
+                 the {silence} (median) since.",
                 idle = Quantity::ns(usual),
                 silence
             ),
             (None, true, _) => say!(
-                "Its own packets still come; for {silence} (median) none that was sent to it was \
-                 acknowledged: only the way to it is cut.",
+                "Its own packets still arrive; for {silence} (median) nothing sent to it was acknowledged: only the \
+                 path to it is cut.",
                 silence
             ),
             (None, false, true) => say!(
-                "The last that was heard from it came {silence} before (median), for all of them within \
-                 a second: it was one event.",
+                "Its last packet arrived {silence} before (median), within one second for all of them: it was one \
+                 event.",
                 silence
             ),
             (None, false, false) => say!(
-                "The last that was heard from it came {silence} before (median).",
+                "Its last packet arrived {silence} before (median).",
                 silence
             ),
         };
@@ -296,9 +296,9 @@ impl<'a> Silent<'a> {
         let to = self.path.to;
         self.others_pass.then(|| {
             Step::new(format!(
-                "Other connections to {to} were answered meanwhile: it is alive, and what has gone is what \
-                 answered these: one of several hosts behind the address, or what a NAT, firewall or load \
-                 balancer on the way remembered of them."
+                "Other connections to {to} were answered meanwhile: it is alive. What is gone is one of several \
+                 hosts behind the address, or the state of these connections in a NAT, firewall or load balancer on \
+                 the path."
             ))
         })
     }
@@ -328,31 +328,31 @@ impl<'a> Silent<'a> {
         let (from, to) = (self.path.from, self.path.to);
         [
             Advice::to(format!(
-                "See whether {to} is alive and can be reached; if it is, what is between forgets connections."
+                "Check whether {to} is alive and reachable; if it is, a device in between forgets connections."
             ))
             .by(command_in(netns, shell!("ping -c 3 {to}", to)))
-            .at(format!("{to}, its host's console, and what is on the way to it"))
+            .at(format!("{to}, its host's console, and the devices on the path to it"))
             .risk("None: it only looks.")
-            .effect("Says whether to mend the host, the path, or what forgets connections.")
+            .effect("Shows whether to repair the host, the path, or the device that forgets connections.")
             .change(Change::RepairPath {
                 from: from.to_string(),
                 to: to.to_string(),
             }),
             Advice::to(format!(
-                "Let {comm} set TCP_USER_TIMEOUT (or a timeout of its own for an answer), and close and \
-                 connect anew."
+                "Have {comm} set TCP_USER_TIMEOUT (or its own timeout for an answer), then close and reconnect."
             ))
             .at(format!("the source or configuration of {comm}"))
-            .risk("Too short, it gives up connections in an outage that would have passed.")
+            .risk("If it is too short, connections are given up in an outage that would have passed.")
             .effect(format!(
-                "It fails over after that time; without it the kernel tries for some {TRIES_FOR}."
+                "It fails over after that time; without it the kernel retries for about {TRIES_FOR}."
             )),
             Advice::to(format!(
-                "Let {comm} send keep-alives on idle connections, more often than what is on the way forgets."
+                "Have {comm} send keep-alives on idle connections, at intervals below the NAT's or firewall's idle \
+                 timeout."
             ))
             .at(format!("the source or configuration of {comm}: SO_KEEPALIVE, TCP_KEEPIDLE"))
             .risk("An idle connection costs two small packets each time.")
-            .effect("A connection that is gone is known before a request needs it."),
+            .effect("A dead connection is detected before a request needs it."),
         ]
     }
 }
@@ -404,25 +404,26 @@ fn judge(silent: &Silent) -> Finding {
         .title(titles)
         .fix(match &idle {
             Some(idle) => [
-                format!("Let {comm} send keep-alives, or close what is idle, well within {idle}: a NAT or firewall forgets it."),
-                format!("Let keep-alives come, or close what is idle, well within {idle}."),
+                format!("Have {comm} send keep-alives, or close idle connections, well within {idle}: a NAT or \
+                         firewall forgets them."),
+                format!("Enable keep-alives, or close idle connections, well within {idle}."),
             ],
             None => [
-                format!("See whether {to} is alive; let {comm} give up sooner (TCP_USER_TIMEOUT)."),
-                "See whether it is alive; let the application give up sooner.".into(),
+                format!("Check whether {to} is alive; have {comm} give up sooner (TCP_USER_TIMEOUT)."),
+                "Check whether it is alive; have the application give up sooner.".into(),
             ],
         })
         .affects(silent.impact(), silent.lost())
-        .because("nothing that was sent was acknowledged any more, and the timers back off")
+        .because("nothing more was acknowledged, and the timers back off")
         .at_most_if(
             Level::Medium,
             !whole,
-            "the other host is not seen: it may be dead, cut off, or have forgotten the connections",
+            "the other host is not visible: it may be dead, cut off, or have forgotten the connections",
         )
         .at_most_if(
             Level::Medium,
             silent.others_pass,
-            "the address answers others: what answered these is inferred to be gone",
+            "the address answers others: that the host of these connections is gone is inferred",
         )
         .rests_on(&[SourceName::Retransmits, SourceName::Drops])
         .steps(silent.steps())

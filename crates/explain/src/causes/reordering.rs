@@ -1,4 +1,4 @@
-//! C21: segments overtake each other on the path, and are retransmitted though none was lost.
+//! C21: segments overtake each other on the path, and are spuriously retransmitted.
 
 use std::rc::Rc;
 
@@ -11,7 +11,7 @@ use crate::vocabulary::*;
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::REORDERING,
     number: "C21",
-    title: "the path changes the order of packets",
+    title: "the path reorders packets",
     page: include_str!("reordering.md"),
     layer: Layer::Network,
     ground: Ground::Transfers,
@@ -33,18 +33,18 @@ pub(crate) const CAUSE: Cause = Cause {
 const RULE: Rule<Paths> = Rule {
     ways: &[Way {
         tests: &[
-            from(&limits::REORDERED, "retransmitted in vain (DSACK)", |at| {
+            from(&limits::REORDERED, "spuriously retransmitted (DSACK)", |at| {
                 Known::events(at.spurious, at.segments, had_already(at, at.segments))
             }),
-            from(&limits::LOSS_GOVERNS, "of what is sent", |at| {
+            from(&limits::LOSS_GOVERNS, "of the segments sent", |at| {
                 Known::share(at.spurious, at.segments, had_already(at, at.segments))
             }),
-            from(&limits::REORDERED_SHARE, "of what is retransmitted", |at| {
+            from(&limits::REORDERED_SHARE, "of the retransmitted segments", |at| {
                 let again = at.retransmitted();
                 Known::share(at.spurious, again, had_already(at, again))
             }),
-            // Probes and timeouts in vain are answers that were late, and no segment overtook another.
-            from(&limits::MOST, "of that on ACKs, not on timers", |at| {
+            // Spurious probes and timeouts mean delayed answers: no segment overtook another.
+            from(&limits::MOST, "of these on ACKs, not on timers", |at| {
                 Known::share(at.fast, at.retransmitted(), on_acks(at))
             }),
         ],
@@ -55,7 +55,7 @@ const RULE: Rule<Paths> = Rule {
 
 fn had_already(losses: &Losses, of: u64) -> Step {
     say!(
-        "the receivers had {duplicates} of {segments} already (DSACK)",
+        "the receivers already had {duplicates} of {segments} (DSACK)",
         duplicates = Quantity::count(losses.spurious).rows(sample_rows(&losses.ends)),
         segments = Quantity::of(of, "segment")
     )
@@ -82,8 +82,8 @@ fn finding(losses: &Rc<Losses>) -> Option<Finding> {
     let case = Case::new(story, CAUSE, scope)
         .placed(Place::ends(&losses.suffering))
         .title([
-            format!("Packets overtake each other on the path {name}: {spurious} retransmitted in vain."),
-            format!("Packets overtake each other on the path to {to}."),
+            format!("Packets are reordered on the path {name}: {spurious} spuriously retransmitted."),
+            format!("Packets are reordered on the path to {to}."),
         ])
         .fix([
             format!("Keep each connection to {to} on one link (bonds, ECMP, tunnels)."),
@@ -93,12 +93,12 @@ fn finding(losses: &Rc<Losses>) -> Option<Finding> {
             impact(&path, losses),
             limited(story, &losses.suffering).happened(losses.spurious, losses.segments),
         )
-        .because("the receivers said that they had these segments already (DSACK)")
+        .because("the receivers reported that they already had these segments (DSACK)")
         .steps([
             losses.retransmitted_step(),
             say!(
-                "The receivers had {spurious} of {retransmitted} already (DSACK): segments behind them had \
-                 come first. The senders saw that themselves {reordered}.",
+                "The receivers already had {spurious} of {retransmitted} (DSACK): later segments had arrived first. \
+                 The senders detected reordering {reordered}.",
                 spurious,
                 retransmitted = Quantity::count(again),
                 reordered = Quantity::times(seen)
@@ -115,7 +115,7 @@ fn finding(losses: &Rc<Losses>) -> Option<Finding> {
 fn impact(path: &Path, losses: &Losses) -> Impact {
     let (affected, of) = (losses.suffering.len() as u64, path.ends.len() as u64);
     let says = format!(
-        "{} of {} retransmitted segments, {} of {} in vain.",
+        "{} of {} retransmitted segments, {} of {} spuriously.",
         Quantity::count(affected),
         Quantity::of(of, "connection"),
         Quantity::count(losses.spurious),
@@ -128,7 +128,7 @@ fn impact(path: &Path, losses: &Losses) -> Impact {
 fn dsacks(path: &Path, losses: &Losses) -> Option<Check> {
     let counters = &path.story.counters;
     let counted = counters.rise(path.netns, counter::TCP_DSACK_RECV).by;
-    let formula = "duplicates that peers reported to the namespace (TCPDSACKRecv) ≥ those of these connections";
+    let formula = "duplicates that peers reported to the namespace (TCPDSACKRecv) ≥ duplicates of these connections";
     let covered = counters.covers(path.netns);
     covered.then(|| at_least(formula, losses.spurious, counted, "segments"))
 }
@@ -136,13 +136,13 @@ fn dsacks(path: &Path, losses: &Losses) -> Option<Check> {
 fn find_link(path: &Path, netns: &Netns) -> Advice {
     let (from, to) = (path.from, path.to);
     Advice::to(format!(
-        "Find where packets of one connection take several ways between {from} and {to}: a bond in balance-rr, \
-         per-packet load balancing, a tunnel over several links, a path that flaps."
+        "Find where packets of one connection take different paths between {from} and {to}: a bond in balance-rr, \
+         per-packet load balancing, a tunnel over several links, a route that flaps."
     ))
     .by(command_in(netns, shell!("mtr -T -r -c 1000 {to}", to)))
-    .at("both hosts' bonds (/proc/net/bonding), and the routers between them: load balancing per flow")
-    .risk("One connection is then as fast as one link.")
-    .effect("Segments arrive in order, and what was not lost is not retransmitted.")
+    .at("both hosts' bonds (/proc/net/bonding), and the routers between them: balance per flow")
+    .risk("One connection is then limited to the rate of one link.")
+    .effect("Segments arrive in order, and only lost segments are retransmitted.")
     .change(Change::RepairPath {
         from: from.to_string(),
         to: to.to_string(),

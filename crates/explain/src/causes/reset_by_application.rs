@@ -74,12 +74,12 @@ fn judge(resets: &ServerResets) -> Finding {
             format!("{short} resets clients by SO_LINGER 0."),
         ])
         .fix([
-            format!("Let {app} close without SO_LINGER 0, so that what it wrote arrives."),
-            "Close without SO_LINGER 0, so that what was written arrives.".into(),
+            format!("Have {app} close without SO_LINGER 0, so that its data arrives."),
+            "Close without SO_LINGER 0, so that written data arrives.".into(),
         ])
         .advise([advice(resets, app)])
         .verify(sentence!(
-            "`tcpwhy trace resets` shows none sent of port {port}.",
+            "`tcpwhy trace resets` shows none sent from port {port}.",
             port = resets.here.listener.local.port
         ))
 }
@@ -87,8 +87,8 @@ fn judge(resets: &ServerResets) -> Finding {
 fn advice(resets: &ServerResets, app: &str) -> Advice {
     let port = resets.here.listener.local.port;
     Advice::to(format!(
-        "Do not let {app} set SO_LINGER to 0 (nginx: `reset_timedout_connection off`; HAProxy: no \
-         `option nolinger`), and let clients close first where TIME_WAIT sockets are to be avoided."
+        "Do not let {app} set SO_LINGER to 0 (nginx: `reset_timedout_connection off`; HAProxy: no `option \
+         nolinger`), and have clients close first where TIME_WAIT sockets are to be avoided."
     ))
     .by(shell!("tcpwhy trace resets --port {port}", port))
     .at(format!(
@@ -96,7 +96,7 @@ fn advice(resets: &ServerResets, app: &str) -> Advice {
     ))
     .risk("The side that closes first keeps a TIME_WAIT socket for 60 s per connection.")
     .effect(format!(
-        "The {} of connections that are reset end with a FIN, and lose nothing.",
+        "The {} of connections that are now reset end with a FIN, and lose nothing.",
         percent(resets.share())
     ))
     .change(Change::CloseGently {

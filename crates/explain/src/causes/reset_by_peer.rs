@@ -56,7 +56,7 @@ fn no(asked: &Asked) -> Option<Step> {
     let waited = phases.filter(|r| waited(r.phase)).count();
     (waited < limits::RESET_OFTEN.as_usize()).then(|| {
         say!(
-            "{waited} of {resets} came before an answer, instead of one, or before all of the request was taken",
+            "{waited} of {resets} came before an answer, instead of one, or before the whole request was received",
             waited = Quantity::count(waited as u64),
             resets = Quantity::of(resets.count(), "reset").rows(resets.received_rows())
         )
@@ -97,22 +97,22 @@ fn judge(resets: &PeerResets) -> Finding {
         percent(resets.share())
     );
     let fix =
-        format!("Record on the host of {at}, too: its program, or a box before it, resets them.");
+        format!("Record on the host of {at}, too: its program, or a device in front of it, resets them.");
     Case::new(story, CAUSE, resets.scope())
         .placed(resets.place())
         .title([
             format!("{at} resets connections {when}: {n} of {of}."),
             format!("{at} resets connections {when}."),
         ])
-        .fix([fix, "See why the server, or a box before it, resets.".into()])
+        .fix([fix, "Find out why the server, or a device in front of it, resets.".into()])
         .affects(
             Impact::of(resets.count(), resets.of, "connections", says),
             Lost::outages(story, resets.conns()),
         )
-        .because("the resets came from elsewhere, always at the same phase of a connection")
+        .because("the resets came from another host, always at the same phase of a connection")
         .at_most(
             Level::Medium,
-            "the server is not on this host: its program, its kernel or a box on the path sent them",
+            "the server is not on this host: its program, its kernel or a middlebox sent them",
         )
         .steps(steps(resets))
         .checks(resets.counted())
@@ -123,9 +123,9 @@ fn judge(resets: &PeerResets) -> Finding {
 fn steps(place: &PeerResets) -> [Step; 2] {
     let at = place.at;
     let came = say!(
-        "{resets} of {connections} came from {at}, which is not on this host: {unanswered} before it had \
-         sent a byte, {asking} while it had not acknowledged all of the request, {asked} instead of an answer on \
-         a connection that had had some.",
+        "{resets} of {connections} came from {at}, which is not on this host: {unanswered} before it had sent a \
+         byte, {asking} before it had acknowledged the whole request, {asked} instead of an answer on a connection \
+         with earlier answers.",
         resets = Quantity::count(place.count()).rows(place.rows()),
         connections = Quantity::of(place.of, "connection"),
         unanswered = Quantity::count(place.of_phase(Phase::Unanswered)),
@@ -138,8 +138,8 @@ fn steps(place: &PeerResets) -> [Step; 2] {
         .filter_map(|c| Some(c.close_row?.into()))
         .collect();
     let taken = say!(
-        "In {taken} of these connections it had acknowledged what was asked: it took the request, and did \
-         not answer it.",
+        "On {taken} of these connections it had acknowledged the request: it received the request, and did not \
+         answer it.",
         taken = Quantity::count(sent.count() as u64).rows(rows.into_iter().take(SHOWN_ROWS))
     );
     [came, taken]
@@ -148,14 +148,14 @@ fn steps(place: &PeerResets) -> [Step; 2] {
 fn advice(resets: &PeerResets) -> Advice {
     let at = resets.at;
     Advice::to(format!(
-        "See in the logs of {at} why it aborts: overload, a limit of connections, a certificate \
-         or protocol that it refuses, a backend that is away."
+        "Check the logs of {at} for why it aborts: overload, a connection limit, a certificate or protocol that it \
+         refuses, a backend that is down."
     ))
     .by(shell!("tcpwhy trace resets --addr {addr}", addr = at.addr))
-    .at("the server, or the load balancer before it")
+    .at("the server, or the load balancer in front of it")
     .risk("None.")
     .effect(format!(
-        "The {} of connections that are reset get an answer.",
+        "The {} of connections that are now reset get an answer.",
         percent(resets.share())
     ))
     .change(Change::PassPackets {

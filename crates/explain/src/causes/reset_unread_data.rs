@@ -69,15 +69,15 @@ fn judge(resets: &ServerResets) -> Finding {
             format!("{short} closes with data unread."),
         ])
         .fix(if !turns_away(resets) { [
-            format!("Let {app} read requests to their end before it closes, or drain them."),
-            "Let it read requests to their end before it closes.".into(),
+            format!("Have {app} read requests to the end before it closes, or drain them."),
+            "Have it read requests to the end before it closes.".into(),
         ] } else { [
-            format!("See why {app} turns clients away: it closes before it reads what they ask."),
+            format!("Find out why {app} turns clients away: it closes before reading a request."),
             "See why it turns clients away.".into(),
         ] })
         .advise(advice(resets, &scope))
-        .verify(sentence!("`tcpwhy trace resets` shows no {reason} of port {port}, and `nstat -az TcpExtTCPAbortOnClose` no \
-             longer rises.", reason = UNREAD.reason, port = resets.here.listener.local.port))
+        .verify(sentence!("`tcpwhy trace resets` shows no {reason} from port {port}, and `nstat -az \
+             TcpExtTCPAbortOnClose` no longer rises.", reason = UNREAD.reason, port = resets.here.listener.local.port))
 }
 
 /// It left small requests unread: whom it serves it reads.
@@ -90,30 +90,30 @@ fn advice(resets: &ServerResets, scope: &Scope) -> Vec<Advice> {
     let port = resets.here.listener.local.port;
     let (read, command, at) = match app {
         "nginx" => (
-            "Set `lingering_close always;` and let its timeouts cover the time that clients need to \
-             send a request; larger bodies want a larger `client_max_body_size`."
+            "Set `lingering_close always;` and make its timeouts cover the time that clients need to send a request; \
+             larger bodies need a larger `client_max_body_size`."
                 .to_string(),
             shell!("nginx -T | grep -E 'lingering|client_max_body_size'"),
             "nginx.conf, in http, server or location; then `nginx -s reload`".to_string(),
         ),
         _ if turns_away(resets) => {
             let limit = programs::setting(scope, Setting::Clients);
-            let limit = limit.map_or("a limit of clients".into(), |name| {
-                format!("its limit of clients, {name}")
+            let limit = limit.map_or("a client limit".into(), |name| {
+                format!("its client limit, {name}")
             });
             (
                 format!(
-                    "See in the log of {app} why it closes before it reads a request ({limit}; overload); \
-                     whom it turns away it should read before it closes."
+                    "Check the log of {app} for why it closes before it reads a request ({limit}; overload); it \
+                     should read the request of a client that it turns away."
                 ),
                 shell!("ss -tnp 'sport = :{port}'", port),
-                format!("the configuration of {app}; the command shows whom it serves"),
+                format!("the configuration of {app}; the command shows its clients"),
             )
         }
         _ => (
             format!(
-                "Let {app} read each request to its end before it answers and closes; or answer, call \
-                 shutdown(SHUT_WR), and read and throw away what comes until the client closes."
+                "Have {app} read each request to the end before it answers and closes; or answer, call \
+                 shutdown(SHUT_WR), and read and discard input until the client closes."
             ),
             shell!("ss -tnp state established 'sport = :{port}'", port),
             format!("the source or configuration of {app}; the command shows unread data as Recv-Q"),
@@ -123,21 +123,20 @@ fn advice(resets: &ServerResets, scope: &Scope) -> Vec<Advice> {
         .by(command_in(&scope.netns, command))
         .at(at)
         .risk(
-            "A client that never stops sending holds its connection: limit the bytes and the time \
-                 that are spent on it.",
+            "A client that never stops sending keeps its connection open: limit the bytes and the time spent on it.",
         )
         .effect(format!(
-            "The {} of connections that end with a reset now end with the answer.",
+            "The {} of connections that now end with a reset end with the answer.",
             percent(resets.share())
         ))
         .change(Change::ReadToEnd {
             listener: resets.here.address(),
         });
     let ask =
-        Advice::to("Or let clients ask before they send a large body (Expect: 100-continue).")
+        Advice::to("Or have clients ask before they send a large body (Expect: 100-continue).")
             .at("the clients")
-            .risk("A round trip more per request.")
-            .effect("A refusal reaches them before they send what nobody reads.");
+            .risk("One more round trip per request.")
+            .effect("Clients get the error before they send the body.");
     let large = !turns_away(resets);
     [read].into_iter().chain(large.then_some(ask)).collect()
 }

@@ -26,7 +26,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     seen_from: || "10 refused SYNs, 0.5 % of the connects".into(),
     signature: &[
-        "connect takes 2 to 16 ms now and then, or exactly 1, 2 or 3 s",
+        "connect sometimes takes 2 to 16 ms, or exactly 1, 2 or 3 s",
         "connects to a busy server hang for 1 s, only from behind one NAT address",
     ],
     rivals: &[
@@ -118,7 +118,7 @@ fn judge(case: &Collision) -> Option<Finding> {
         finding = finding.because(if case.strays.is_empty() {
             format!("{refused} were seen at the TIME_WAIT sockets")
         } else {
-            format!("{refused} were seen at the TIME_WAIT sockets, and {strays} that answered them")
+            format!("{refused} were seen at the TIME_WAIT sockets, and {strays} in response to them")
         });
     }
     let counter = if case.paws() {
@@ -131,7 +131,8 @@ fn judge(case: &Collision) -> Option<Finding> {
         .steps(case.evidence())
         .checks(case.arithmetic())
         .advise(case.advice());
-    Some(finding.verify(sentence!("`tcpwhy trace timewait` shows no SYN refused at {at}; {counter} no longer rises with the connects.", at = case.at, counter)))
+    Some(finding.verify(sentence!("`tcpwhy trace timewait` shows no SYN refused at {at}; {counter} no longer rises \
+                                   with the connects.", at = case.at, counter)))
 }
 
 fn title(case: &Collision) -> [String; 2] {
@@ -149,7 +150,7 @@ fn title(case: &Collision) -> [String; 2] {
             short,
         ],
         None => [
-            format!("TIME_WAIT sockets of {at} refuse SYNs: {refused} had to try again."),
+            format!("TIME_WAIT sockets of {at} refuse SYNs: {refused} had to retransmit."),
             short,
         ],
     }

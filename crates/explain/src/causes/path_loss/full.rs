@@ -48,7 +48,7 @@ pub(super) fn judge(path: &Path) -> Option<Finding> {
     };
     let titles = match together {
         Some(_) => [
-            format!("The path {name} loses {p} of the packets: {limit}, lets {all} pass."),
+            format!("The path {name} loses {p} of the packets: {limit}, passes {all}."),
             format!("The path to {to} loses {p} of the packets: {limit}."),
         ],
         None => [
@@ -59,28 +59,28 @@ pub(super) fn judge(path: &Path) -> Option<Finding> {
         ],
     };
     let repair = Advice::to(format!(
-        "Find what limits {from} to {all} on the way to {to}: a link that is full (its own counter of drops rises), or a \
-         policer, which a shaper before it spares."
+        "Find what limits {from} to {all} on the path to {to}: a full link (its drop counter rises), or a policer, \
+         which a shaper in front of it would keep from dropping."
     ))
     .by(command_in(&scope.netns, shell!("mtr -T -r -c 1000 {to}", to)))
     .at(format!("every hop between {from} and {to}"))
-    .risk("More rate for these takes it from others.")
-    .effect(format!("Windows grow beyond the few segments that a loss of {p} leaves them."))
+    .risk("A higher rate for these connections takes bandwidth from others.")
+    .effect(format!("Windows grow beyond the few segments that a loss of {p} allows."))
     .change(Change::RepairPath {
         from: from.to_string(),
         to: to.to_string(),
     });
     let paced = Advice::to(
-        "Or use BBR, which sends at the rate that comes through and not until something is lost.",
+        "Or use BBR, which sends at the delivery rate and does not grow until a loss.",
     )
     .by_route(&scope.netns, to, shell!("congctl bbr"))
-    .risk("It takes bandwidth from connections that go by loss; needs the module tcp_bbr.")
-    .effect("The rate no longer falls with what is lost.");
+    .risk("It takes bandwidth from connections with loss-based congestion control; needs the module tcp_bbr.")
+    .effect("The rate no longer falls with the loss.");
     let case = Case::new(story, CAUSE, scope)
         .placed(Place::ends(&losses.suffering))
         .title(titles)
         .fix([
-            format!("Find what limits {from} to {all} on the way to {to}, {limit}."),
+            format!("Find what limits {from} to {all} on the path to {to}: {limit}."),
             format!("Find what limits it to {all}: {limit}."),
         ])
         .affects(
@@ -90,14 +90,14 @@ pub(super) fn judge(path: &Path) -> Option<Finding> {
         .because(format!("the senders retransmitted {p} of what they sent, and this host did not drop it"))
         .at_most(
             Level::Medium,
-            "a queue that is full, a policer, and a bad link under load look alike from the ends",
+            "a full queue, a policer, and a bad link under load look the same from the ends",
         )
         .rests_on(&[SourceName::Drops])
-        .steps(evidence(&losses, min_rtt_us, if no_queue { ": no queue stood" } else { "" }))
+        .steps(evidence(&losses, min_rtt_us, if no_queue { ": there was no standing queue" } else { "" }))
         .steps(together.map(|(rate, most)| {
             say!(
-                "They moved {bytes_per_s} in the median; of packets lost one by one, at random, {allowed} would be the \
-                 most: losses come together, as where a rate is exceeded.",
+                "They moved {bytes_per_s} (median); with independent random losses {allowed} would be the maximum: \
+                 losses come together, as where a rate is exceeded.",
                 bytes_per_s = Quantity::rate(rounded(rate)),
                 allowed = Quantity::rate(rounded(most))
             )

@@ -75,8 +75,8 @@ pub(super) fn judge(path: &Path) -> Option<Finding> {
     let scope = senders(story, path.netns, &losses.suffering, resource);
     let [p, q] = [losses.share(), share(others)].map(percent_of_loss);
     let find = Advice::to(format!(
-        "Find what treats port {port} apart on the way from {from} to {to}: a firewall or a box whose rules name it, a \
-         policer of its class."
+        "Find what treats port {port} differently on the path from {from} to {to}: a firewall or middlebox whose \
+         rules name it, a policer of its class."
     ))
     .by(command_in(&scope.netns, shell!("mtr -T -P {port} -r -c 100 {to}", port, to)))
     .at(format!("{to}, and every hop between {from} and it"))
@@ -95,31 +95,31 @@ pub(super) fn judge(path: &Path) -> Option<Finding> {
             format!("The path to {to} loses {p} of the packets of port {port}, and {q} of the others."),
         ])
         .fix([
-            format!("Find what treats port {port} apart between {from} and {to}: a firewall, a policer."),
-            format!("Find what treats port {port} apart on the path."),
+            format!("Find what treats port {port} differently between {from} and {to}: a firewall, a policer."),
+            format!("Find what treats port {port} differently on the path."),
         ])
         .affects(
             impact(path, &losses),
             limited(story, &losses.suffering).happened(losses.lost, losses.segments),
         )
-        .because("other connections over the same path sent as much, and lost hardly any of it")
+        .because("other connections over the same path sent as much, and lost almost none of it")
         .at_most_if(
             Level::Medium,
             !path.whole(),
-            "the receivers are not on this host: what their host drops looks the same from here",
+            "the receivers are not on this host: drops on their host look the same from here",
         )
         .rests_on(&[SourceName::Drops])
         .steps(evidence(&losses, min_rtt_us, ""))
         .steps([say!(
-            "Connections to other ports over the same path retransmitted {others_lost} of {others_sent}: no bad link, and no \
-             queue that is full, tells ports apart.",
+            "Connections to other ports over the same path retransmitted {others_lost} of {others_sent}: a bad link \
+             or a full queue would not distinguish ports.",
             others_lost = Quantity::count(others.0),
             others_sent = Quantity::of(others.1, "segment")
         )])
         .checks(path.counted_again())
         .advise([find]);
     Some(case.verify(sentence!(
-        "`ss -ti dst {to} dport = :{port}` shows retrans stand still while data moves.",
+        "`ss -ti dst {to} dport = :{port}` shows that retrans does not rise while data moves.",
         to,
         port
     )))

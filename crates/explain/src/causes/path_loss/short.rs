@@ -269,14 +269,14 @@ pub(super) fn judge(short: &Short) -> Finding {
         ..owners(story, short.suffering())
     };
     let says = format!(
-        "{} of {} retransmitted a SYN or data; a SYN costs its connect 1 s or more.",
+        "{} of {} retransmitted a SYN or data; a lost SYN delays its connect by 1 s or more.",
         count(n),
         plural(of, "short connection")
     );
     let late = short.suffering().filter(|c| c.syn_retries > 0);
     let sent = short.syns.1 + short.data.1;
     let advice = repair_path(&scope.netns, short.from, to)
-        .effect("Connects take a round trip, and answers come without a timer's wait.");
+        .effect("Connects take one round trip, and answers do not wait for a timer.");
     Case::new(story, CAUSE, scope)
         .title([
             format!("The path {name} loses {p} of the packets of short connections, SYNs and data alike."),
@@ -291,21 +291,22 @@ pub(super) fn judge(short: &Short) -> Finding {
             Impact::of(n, of, "connections", says),
             Lost::connects(story, late).happened(short.lost(), sent),
         )
-        .because("SYNs and data were retransmitted alike, and this host dropped next to none of them")
+        .because("SYNs and data were retransmitted alike, and this host dropped almost none of them")
         .at_most(
             Level::Medium,
-            "too short to be sampled: whether the peer had got some already was not seen",
+            "too short to be sampled: whether the peer already had some of them was not seen",
         )
         .at_most_if(
             Level::Low,
             !story.health.sees(&SourceName::Drops),
-            "this kernel does not tell what it drops itself",
+            "this kernel does not report its own drops",
         )
         .steps([evidence(short)])
         .checks([alike(short)])
         .rules_out(ruled_out(short))
         .advise([advice])
-        .verify(sentence!("`nstat -az TcpExtTCPSynRetrans TcpRetransSegs` hardly rise while {to} is connected to.", to))
+        .verify(sentence!("`nstat -az TcpExtTCPSynRetrans TcpRetransSegs` shows almost no rise while clients connect \
+                           to {to}.", to))
 }
 
 fn evidence(short: &Short) -> Step {
@@ -314,7 +315,7 @@ fn evidence(short: &Short) -> Step {
     let first = retried.filter_map(|c| c.first_retry.map(RowRef::from));
     let ends = resent.filter_map(|c| c.close_row.map(RowRef::from));
     say!(
-        "Of {syns} {syns_again} were retransmitted ({syn_share}), of about {segments} of data {data_again} \
+        "{syns_again} of {syns} were retransmitted ({syn_share}), and {data_again} of about {segments} of data \
          ({data_share}).",
         syns = Quantity::of(short.syns.1, "SYN"),
         syns_again = Quantity::count(short.syns.0).rows(first.take(SHOWN_ROWS)),
@@ -339,7 +340,7 @@ fn alike(short: &Short) -> Check {
         unit: "%".into(),
         agrees: syns <= data * limits::SHORT_LOST_ALIKE.times()
             && data <= syns * limits::SHORT_LOST_ALIKE.times(),
-        tolerance: "a quarter to four times: a SYN also when its answer was lost".into(),
+        tolerance: "a quarter to four times: a SYN is also retransmitted when its answer was lost".into(),
     }
 }
 

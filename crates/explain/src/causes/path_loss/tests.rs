@@ -117,7 +117,7 @@ fn much_that_is_lost_at_a_full_queue_is_told_and_not_as_random() {
     assert!(
         f.evidence
             .iter()
-            .all(|s| !s.says.contains("no queue stood"))
+            .all(|s| !s.says.contains("no standing queue"))
     );
     assert!(
         found(&at_a_full_queue(1)).is_empty(),

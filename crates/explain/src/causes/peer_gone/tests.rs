@@ -32,7 +32,7 @@ fn the_client_alone() {
         f.evidence[1].says
     );
     assert!(f.arithmetic.iter().all(|c| c.agrees), "{:?}", f.arithmetic);
-    assert!(ruled_out(&f, "path-loss").contains("random loss lets"));
+    assert!(ruled_out(&f, "path-loss").contains("with random loss one"));
     // Of what the recording saw each lost all but the first 150 ms.
     let lost = f.lost_s.seconds().unwrap();
     assert!((23.0..24.0).contains(&lost), "{lost}");
@@ -102,7 +102,7 @@ fn a_peer_that_is_heard_and_hears_nothing_is_cut_off_one_way() {
         row.last_ack_recv_ms = Some(100);
     }
     let f = only(&f, ID);
-    assert!(f.evidence[1].says.contains("only the way to it is cut"));
+    assert!(f.evidence[1].says.contains("only the path to it is cut"));
 }
 
 #[test]

@@ -72,7 +72,7 @@ pub(super) fn judge(peer: &SilentPeer) -> Finding {
     );
     let scope = peer.scope();
     let silent = peer.silent_ns().map_or(String::new(), |ns| {
-        format!(", after a silence of {} in the median", Quantity::ns(ns))
+        format!(", after a silence of {} (median)", Quantity::ns(ns))
     });
     let says = format!(
         "{n} of {of} ({}) were given up{silent}.",
@@ -89,18 +89,18 @@ pub(super) fn judge(peer: &SilentPeer) -> Finding {
         ])
         .fix([
             format!(
-                "See whether {to} is alive; else let probes come more often than boxes forget."
+                "Check whether {to} is alive; if it is, send probes more often than NATs forget."
             ),
-            "See whether it is alive; else send keep-alives more often.".into(),
+            "Check whether it is alive; if so, send keep-alives more often.".into(),
         ])
         .affects(
             Impact::of(peer.count(), peer.of, "connections", says),
             Lost::outages(story, peer.all.iter().map(|(_, c, _)| *c)),
         );
     let case = if told {
-        case.because("the kernel says that keep-alives were left without an answer")
+        case.because("the kernel reports that keep-alives were not answered")
     } else {
-        case.at_most(Level::Medium, "told by the stack that sent the resets")
+        case.at_most(Level::Medium, "inferred from the stack that sent the resets")
     };
     case.steps(peer.steps())
         .checks(peer.timed_out())
@@ -155,7 +155,7 @@ impl SilentPeer<'_> {
         let silent = self.silent_ns().map(|ns| {
             let silent_ms = Quantity::ns(ns).rows(rows);
             say!(
-                "The last ACK had come {silent_ms} before, in the median.",
+                "The last ACK had arrived {silent_ms} before (median).",
                 silent_ms
             )
         });
@@ -187,11 +187,11 @@ fn advice(netns: &Netns, to: Addr) -> Advice {
         netns,
         sysctl::TCP_KEEPALIVE_TIME,
         ADVISED_KEEPALIVE_S,
-        "An idle connection costs two small packets a minute. Programs that set TCP_KEEPIDLE themselves \
-         go by that.",
+        "An idle connection costs two small packets a minute. Programs that set TCP_KEEPIDLE themselves use their \
+         own value.",
         format!(
-            "A box on the path that forgets idle connections remembers them; when {to} is gone, that is \
-             known minutes earlier."
+            "A NAT or firewall on the path keeps the state of idle connections; when {to} is gone, that is detected \
+             minutes earlier."
         ),
     )
 }
@@ -204,7 +204,7 @@ pub(super) fn refuted(whole: &Whole) -> Option<Answered> {
     let n = Whole::most_by(silent.clone().filter_map(to));
     let of = whole.story.conns.len() as u64;
     let step = say!(
-        "{given_up} of {connections} were given up as no keep-alive was answered, to the address where most were",
+        "{given_up} of {connections} were given up because one address, the worst, answered no keep-alive",
         given_up = Quantity::count(n).rows(silent.map(|s| s.row()).take(SHOWN_ROWS)),
         connections = Quantity::of(of, "connection")
     );

@@ -26,8 +26,8 @@ impl Collision<'_> {
             return "Set tcp_rfc1337=0 on the server, and tcp_timestamps=1 on both sides.".into();
         }
         match (self.paws(), self.without_timestamps().is_empty()) {
-            (true, _) => "Keep connections open (keep-alive, a pool), or let the client close first: behind \
-                          NAT timestamps do not agree."
+            (true, _) => "Keep connections open (keep-alive, a pool), or have the client close first: behind NAT \
+                          timestamps disagree."
                 .into(),
             (false, false) => fitting([
                 format!(
@@ -82,10 +82,10 @@ impl Collision<'_> {
     /// With tcp_rfc1337 the client's reset does not end the TIME_WAIT: nothing else helps then.
     fn obey_resets(&self) -> Option<Advice> {
         let netns = self.server?;
-        let expected = "The client's reset ends the TIME_WAIT socket, so that its second SYN is \
-                        accepted; now it is refused until the 60 s are over."
+        let expected = "The client's reset ends the TIME_WAIT socket, so that its second SYN is accepted; now it is \
+                        refused until the 60 s have passed."
             .to_string();
-        let risk = "None that matters: it is the kernel's default.";
+        let risk = "None of note: it is the kernel's default.";
         self.keeps().then(|| {
             set_sysctl(
                 &self.story.netns(netns),
@@ -100,9 +100,8 @@ impl Collision<'_> {
     fn timestamps(&self) -> Vec<Advice> {
         let off = self.without_timestamps();
         let expected = format!(
-            "A SYN with a newer timestamp is taken whatever its sequence number. What is left are \
-             ports used again within the same millisecond: {} at {} connects per second, instead \
-             of {} now.",
+            "A SYN with a newer timestamp is accepted whatever its sequence number. Only ports reused within the \
+             same millisecond remain: {} at {} connects per second, instead of {} now.",
             self.odds(limits::TIMESTAMP_TICK.number(), self.ports_now())
                 .map_or("few".into(), percent),
             figure(self.full_rate()),
@@ -122,8 +121,8 @@ impl Collision<'_> {
         let netns = self.server?;
         let on = self.story.settings.number(netns, sysctl::TCP_TIMESTAMPS)? != 0;
         let expected =
-            "SYNs are then judged by their sequence number, and about half of those that \
-                        are refused now are high enough."
+            "SYNs are then judged by their sequence number, which is high enough for about half of those refused \
+                        now."
                 .to_string();
         let risk = "The whole namespace loses timestamps: coarser round-trip times, no protection \
                     against wrapped sequence numbers above 1 Gbit/s, and SYN cookies lose options.";
@@ -182,8 +181,8 @@ impl Collision<'_> {
         let at = if with.is_empty() { "At " } else { with };
         let left = self.odds(window, wide).map_or(String::new(), |odds| {
             format!(
-                " {at}{} connects per second and {} in which a port must not be used again, {} of \
-                 connects would be refused.",
+                " {at}{} connects per second and {} in which a port must not be reused, {} of connects would be \
+                 refused.",
                 figure(self.full_rate()),
                 duration(window as u64),
                 percent(odds)
@@ -204,11 +203,11 @@ impl Collision<'_> {
                 ),
             ),
             r#where: format!("{}; a file in /etc/sysctl.d/ keeps it", namespace(&netns)),
-            risk: "A service that binds a port in the new range may find it taken: put such ports \
-                   into net.ipv4.ip_local_reserved_ports."
+            risk: "A service that binds a port in the new range may find it in use: put such ports into \
+                   net.ipv4.ip_local_reserved_ports."
                 .into(),
             undo: None,
-            expected: format!("Ports are used again later.{left}"),
+            expected: format!("Ports are reused later.{left}"),
             change: Some(Change::Sysctl {
                 netns: netns.inode,
                 name: IP_LOCAL_PORT_RANGE.into(),
@@ -231,8 +230,8 @@ impl Collision<'_> {
             .at("the load generator's or proxy's configuration; more addresses on this host")
             .risk("Firewalls and allow lists must know the new addresses.")
             .effect(format!(
-                "Each address has all {} ports to itself: a port that is picked is in TIME_WAIT with odds of {}, \
-                 now {}.",
+                "Each address has all {} ports to itself: the probability that a chosen port is in TIME_WAIT becomes \
+                 {}, now {}.",
                 count(is.ports),
                 percent(left),
                 percent(now)
@@ -260,8 +259,8 @@ impl Collision<'_> {
                 .into(),
             undo: None,
             expected: format!(
-                "Fewer connections, fewer TIME_WAIT sockets: with 100 requests per connection the \
-                 {} now in the way are at most a hundredth.",
+                "Fewer connections, fewer TIME_WAIT sockets: with 100 requests per connection at most a hundredth of \
+                 the present {} remain.",
                 count(self.refused.len().max(self.strays.len()) as u64)
             ),
             change: Some(Change::KeepConnections {
@@ -276,21 +275,21 @@ impl Collision<'_> {
         let netns = self.client_netns().first().copied();
         let number = |name| netns.and_then(|n| settings.number(n, name));
         let reuse = match number(sysctl::TCP_TW_REUSE) {
-            Some(2) => "; it is 2 now, for loopback alone".to_string(),
+            Some(2) => "; it is 2 now, for loopback only".to_string(),
             Some(n) => format!("; it is {n} now"),
             None => String::new(),
         };
         match number(sysctl::TCP_TIMESTAMPS) {
-            Some(0) => format!("{reuse}, and without timestamps it does nothing"),
+            Some(0) => format!("{reuse}, and without timestamps it has no effect"),
             _ => reuse,
         }
     }
 
     fn client_closes(&self) -> Advice {
         Advice {
-            action: "Let the client close first, or give it more source addresses. The 60 s of \
-                     TIME_WAIT are a constant of Linux: no sysctl shortens them (tcp_fin_timeout \
-                     is another timer), nor is there one for how its sequence numbers advance (RFC 6528)."
+            action: "Have the client close first, or give it more source addresses. The 60 s of TIME_WAIT are a \
+                     constant of Linux: no sysctl shortens them (tcp_fin_timeout is another timer), and none changes \
+                     how its sequence numbers advance (RFC 6528)."
                 .into(),
             command: None,
             r#where:
@@ -299,12 +298,12 @@ impl Collision<'_> {
                     .into(),
             risk: format!(
                 "Ports are then held at the client, which knows of them: it can run out of them (tcp_tw_reuse=1 \
-                 lets it use them again after a second{}).",
+                 allows their reuse after a second{}).",
                 self.reuse_now()
             ),
             undo: None,
-            expected: "The TIME_WAIT is where ports are chosen, so that none in TIME_WAIT is \
-                       chosen too early; each further address multiplies the ports."
+            expected: "The TIME_WAIT sockets are then on the host that chooses ports, so that it does not choose one \
+                       too early; each additional address multiplies the ports."
                 .into(),
             // Elsewhere a sysctl does it, without a change of the application.
             change: self.paws().then(|| Change::ClientClosesFirst {

@@ -90,13 +90,13 @@ impl Collision<'_> {
             let what = match (illumos, at) {
                 (true, _) => format!("when SYN {} was sent", self.tries_at(m.median_ns)),
                 (false, Some(i)) => format!("when Linux sends SYN {}", i + 2),
-                (false, None) => "at no time of its schedule".into(),
+                (false, None) => "not on its schedule".into(),
             };
             format!("{} at {} ({what})", count(m.count), duration(m.median_ns))
         });
         let told: Vec<String> = told.collect();
         let mut says = format!(
-            "{} of {} to {} were refused and took {} in the median, the others {}",
+            "{} of {} to {} were refused and took {} (median), the others {}",
             count(n),
             plural(of, "connect"),
             self.at,
@@ -127,8 +127,7 @@ impl Collision<'_> {
         let waited = median(&mut self.hit().map(waited).collect::<Vec<_>>())?;
         let rows = self.hit().filter_map(|c| Some(c.first_retry?.into()));
         let step = Step::new(format!(
-            "{} of {} to {} were refused, and refused again whenever they tried: {} so far in the \
-             median; the others took {}.",
+            "{} of {} to {} were refused, and so was every retry: {} so far (median); the others took {}.",
             count(n),
             plural(of, "connect"),
             self.at,
@@ -148,8 +147,8 @@ impl Collision<'_> {
         let row = self.story.settings.get(netns, sysctl::TCP_RFC1337)?.row;
         let ends: BTreeSet<_> = self.refused.iter().map(|r| r.seen.remote).collect();
         let step = Step::new(format!(
-            "{}=1: the client's reset does not end the TIME_WAIT socket, which refuses the next SYN \
-             as well: {} came from {}.",
+            "{}=1: the client's reset does not end the TIME_WAIT socket, which also refuses the next SYN: {} came \
+             from {}.",
             sysctl::TCP_RFC1337,
             plural(self.refused.len() as u64, "refused SYN"),
             plural(ends.len() as u64, "port")
@@ -178,8 +177,8 @@ impl Collision<'_> {
             return String::new();
         }
         format!(
-            "; p = {} waited for a timeout, so p² = {} would have waited for two if each try had \
-             the same odds: {} did",
+            "; p = {} waited for a timeout, so p² = {} would have waited for two if each try had the same \
+             probability: {} did",
             percent(p),
             percent(p * p),
             percent(q)
@@ -217,7 +216,7 @@ impl Collision<'_> {
             && !limits::MOST.exceeded(before, after)
         {
             says += &format!(
-                "; what changed then: a connection uploads {} instead of {} (median)",
+                "; changed then: a connection uploads {} instead of {} (median)",
                 bytes(after),
                 bytes(before)
             );
@@ -320,12 +319,13 @@ impl Collision<'_> {
         let counter = match counted {
             0 => String::new(),
             by => format!(
-                "; TcpOutRsts counts those and others, and rose by {} there",
+                "; TcpOutRsts counts these and others, and rose by {} there",
                 count(by)
             ),
         };
         let step = Step::new(format!(
-            "{} sent by clients in SYN_SENT: an ACK came that fits no SYN of theirs ({}){when}{counter}.",
+            "{} sent by clients in SYN_SENT: they received an ACK that matches none of their SYNs \
+             ({}){when}{counter}.",
             match n {
                 1 => "1 reset was".into(),
                 n => format!("{} resets were", count(n)),
@@ -399,16 +399,15 @@ impl Collision<'_> {
             .map(|u| u.bytes)
             .filter(|b| *b > 0);
         let mut says = format!(
-            "The server closes first ({} of its ends did), so the TIME_WAIT is its own; the ports \
-             were used again {} after the earlier connection had closed (median)",
+            "The server closes first ({} of its ends did), so it keeps the TIME_WAIT socket; the ports were reused \
+             {} after the earlier connection had closed (median)",
             count(first?),
             duration(gap)
         );
         let by_clock = !self.paws() && self.illumos().is_none();
         if let Some(upload) = upload.filter(|_| by_clock) {
             says += &format!(
-                ", which had uploaded {}: a client of Linux advances its sequence numbers by as \
-                 much only in {}",
+                ", which had uploaded {}: a Linux client needs {} to advance its sequence numbers by as much",
                 bytes(upload),
                 duration(upload.saturating_mul(limits::ISN_TICK.ns()))
             );
@@ -432,8 +431,8 @@ impl Collision<'_> {
             list(&shown.collect::<Vec<_>>())
         };
         let step = Step::new(format!(
-            "Address translation lies between: the clients are {}, the server knows them as {}. The \
-             timestamps that it sees on one port come from the clocks of several sockets.",
+            "There is address translation in between: the clients are {}, the server sees them as {}. The timestamps \
+             that it sees on one port come from the clocks of several sockets.",
             told(self.strays.iter().map(|s| s.local.addr).collect()),
             told(self.refused.iter().map(|r| r.seen.remote.addr).collect())
         ))
@@ -482,8 +481,8 @@ impl Collision<'_> {
         let closes = self.story.refusals.closed_first.get(&(netns, self.at));
         let per_s = closes.copied().unwrap_or(0) as f64 / self.story.seconds();
         let step = Step::new(format!(
-            "A TIME_WAIT socket stays 60 s: {} closes per second would leave {} of them, but there \
-             are only {} ports ({}): {} were in TIME_WAIT, and a connect meets one with odds of {}.",
+            "A TIME_WAIT socket lasts 60 s: {} closes per second would leave {} of them, but there are only {} ports \
+             ({}): {} were in TIME_WAIT, and a connect meets one with a probability of {}.",
             figure(per_s),
             count((per_s * TIME_WAIT_NS as f64 / 1e9) as u64),
             count(is.ports),
@@ -547,8 +546,8 @@ pub(super) fn sequence(case: &Collision) -> Option<Check> {
     }
     let overtook = uploads.iter().filter(|u| u.overtook()).count();
     Some(same_count(
-        "refused SYNs = those where the earlier connection's upload × 64 ns per byte is longer than \
-         the time between the two SYNs",
+        "refused SYNs = SYNs where the earlier connection's upload × 64 ns per byte exceeds the time between the two \
+         SYNs",
         uploads.len() as u64,
         overtook as u64,
         "SYNs",

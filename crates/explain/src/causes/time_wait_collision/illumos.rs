@@ -176,9 +176,9 @@ impl Illumos {
             }
         }
         Some(same_count(
-            "refused SYNs = those whose sequence number lies behind that of the earlier connection, replayed: \
-             half of tcp_iss_incr for each connection opened or accepted, the clock, and a leap where a \
-             TIME_WAIT is replaced",
+            "refused SYNs = SYNs whose replayed sequence number lies behind that of the earlier connection: half of \
+             tcp_iss_incr for each connection opened or accepted, the clock, and a leap where a TIME_WAIT is \
+             replaced",
             old,
             refused.len() as u64,
             "SYNs",
@@ -212,7 +212,7 @@ impl Illumos {
             measured: rounded(measured),
             unit: "s".into(),
             agrees: (measured - expected).abs() <= expected * limits::ILLUMOS_MEETS.share(),
-            tolerance: "± 20 %: a port must be used again, too".into(),
+            tolerance: "± 20 %: a port must also be reused".into(),
         })
     }
 
@@ -223,10 +223,9 @@ impl Illumos {
         let (each, _) = self.advances(self.increment);
         let half = (limits::SEQUENCE_HALF.number() / each) as u64;
         let step = Step::new(format!(
-            "Between the SYNs of the earlier connection and of the refused one the host drew {} \
-             sequence numbers (median), {} apart ({INCREMENT}={}), one for each connection opened or \
-             accepted: {} go half around the sequence space, and what is ahead by more than half \
-             looks old.",
+            "Between the SYN of the earlier connection and the refused one the host drew {} sequence numbers \
+             (median), {} apart ({INCREMENT}={}), one for each connection opened or accepted: {} of them cover half \
+             of the sequence space, and a number that is ahead by more than half looks old.",
             count(drawn),
             count(each as u64),
             self.increment,
@@ -263,12 +262,12 @@ impl Illumos {
         let mut advice = Vec::new();
         if case.at.is_loopback() {
             advice.push(Advice {
-                action: "Use a kernel that does not put loopback connections into TIME_WAIT: \
-                         nothing can be delayed on a path that does not leave the host."
+                action: "Use a kernel that does not put loopback connections into TIME_WAIT: a path that does not \
+                         leave the host cannot delay segments."
                     .into(),
                 command: None,
                 r#where: "the host; illumos has it since 2016 at the latest".into(),
-                risk: "That of a new kernel.".into(),
+                risk: "The risk of a new kernel.".into(),
                 undo: None,
                 expected: "Loopback leaves no TIME_WAIT, and no SYN is refused.".into(),
                 change: None,
@@ -295,8 +294,8 @@ impl Illumos {
         );
         Advice {
             action: format!(
-                "Have sequence numbers advance more slowly ({INCREMENT}={increment}) and TIME_WAIT \
-                 end earlier ({INTERVAL}={time_wait_ms}, in ms)."
+                "Make sequence numbers advance more slowly ({INCREMENT}={increment}) and TIME_WAIT end earlier \
+                 ({INTERVAL}={time_wait_ms}, in ms)."
             ),
             command: shell!(
                 "ndd -set /dev/tcp {INCREMENT} {increment}; ndd -set /dev/tcp {INTERVAL} {time_wait_ms}",
@@ -306,8 +305,8 @@ impl Illumos {
                 time_wait_ms
             ),
             r#where: "the host that connects, and the host that closes".into(),
-            risk: "Sequence numbers become easier to guess and late segments may meet a new \
-                   connection: not on a host that the internet reaches."
+            risk: "Sequence numbers become easier to guess, and delayed segments may reach a new connection: not for \
+                   a host exposed to the internet."
                 .into(),
             undo: shell!(
                 "ndd -set /dev/tcp {INCREMENT} {was}; ndd -set /dev/tcp {INTERVAL} {lasted}",
@@ -318,8 +317,8 @@ impl Illumos {
             )
             .map(Undo::from),
             expected: format!(
-                "At {} draws per second it is {} until they have gone half around; now {}. A SYN is \
-                 refused only if that is less than TIME_WAIT lasts: {}, now {}.",
+                "At {} draws per second it takes {} to cover half of the sequence space; now {}. A SYN is refused \
+                 only if that is shorter than TIME_WAIT: {}, now {}.",
                 figure(per_s),
                 ns(half_turn(increment)),
                 ns(half_turn(self.increment)),
