@@ -15,7 +15,7 @@ use crate::vocabulary::*;
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::MIDDLEBOX_STRIPS_OPTIONS,
     number: "C07",
-    title: "a box on the path strips TCP options",
+    title: "a middlebox on the path strips TCP options",
     page: include_str!("middlebox_strips_options.md"),
     layer: Layer::Network,
     ground: Ground::Transfers,
@@ -77,11 +77,11 @@ fn rule_out(whole: &Whole) -> Verdict {
     let (n, of) = (lacking.clone().count() as u64, known().count() as u64);
     let rows = lacking.filter_map(Conn::row).take(SHOWN_ROWS);
     let step = say!(
-        "{lacking} of {connections} lack SACK or window scaling where the host has them switched on",
+        "{lacking} of {connections} lack SACK or window scaling although the host has them enabled",
         lacking = Quantity::count(n).rows(rows),
         connections = Quantity::of(of, "connection")
     );
-    let nothing = "of no connection is known which options it has";
+    let nothing = "the options of no connection are known";
     Verdict::events(n, of, &limits::ONE, step, nothing)
 }
 
@@ -129,12 +129,12 @@ fn judge(place: &Stripped) -> Finding {
     let cases = format!("{} of {} connections", count(n), count(of));
     let (who, fix) = match place.proven {
         0 => (
-            "The peers, or a box on the path, refuse",
-            "Compare a SYN at both ends; make the firewall between leave TCP options alone.",
+            "The peers, or a middlebox, refuse",
+            "Compare a SYN at both ends; make the firewall in between preserve TCP options.",
         ),
         _ => (
-            "A box on the path strips",
-            "Make the firewall or load balancer between the ends leave TCP options alone.",
+            "A middlebox strips",
+            "Make the firewall or load balancer between the ends preserve TCP options.",
         ),
     };
     let verb = if scope.role == Role::Client {
@@ -170,8 +170,8 @@ fn judge(place: &Stripped) -> Finding {
             "only the server is on this host: these clients may never have offered them",
         ),
         (n, _) => case.because(format!(
-            "both ends of {} are on this host and have the options switched on: only something \
-             between them can remove them",
+            "both ends of {} are on this host and have the options enabled: only a device between them can remove \
+             them",
             plural(n, "connection")
         )),
     };
@@ -282,7 +282,7 @@ impl<'a> Stripped<'a> {
         if self.scaling_lost() {
             self.throughput.cost()
         } else {
-            "recover from each loss with a round trip per hole, or a time-out".into()
+            "recover from each loss with one round trip per hole, or a timeout".into()
         }
     }
 }
@@ -298,13 +298,13 @@ fn advice(place: &Stripped, scope: &Scope, missing: &str) -> [Advice; 2] {
     let capture = shell!("tcpdump -nvi any 'port {port} and tcp[13] & 2 != 0'", port);
     [
         Advice::to(format!(
-            "Find what rewrites the options of SYNs to port {port} and let {missing} pass."
+            "Find what rewrites the options of SYNs to port {port} and make it pass {missing}."
         ))
         .by(strip)
-        .at("every firewall, load balancer and tunnel end between the two")
-        .risk("The rule was made for a reason: ask who made it.")
+        .at("every firewall, load balancer and tunnel endpoint between the two")
+        .risk("The rule may exist for a reason: ask its owner.")
         .effect(format!(
-            "{gain} Existing ones stay as they are until they reconnect."
+            "{gain} Existing ones do not change until they reconnect."
         ))
         .change(Change::KeepOptions {
             listener: scope.listener.clone(),

@@ -24,8 +24,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
     seen_from: || {
-        "3 samples of a held segment, with round trips of 30 to 60 ms; or 3 requests the end of \
-                which left so late"
+        "3 samples of a held segment, with round trips of 30 to 60 ms; or 3 requests whose end left that much later"
             .into()
     },
     signature: &[
@@ -224,21 +223,22 @@ fn judge(sender: &Sender, waits: &Waits) -> Finding {
         .placed(Place::ends(&sender.held))
         .title(titles)
         .fix([
-            format!("Let {comm} set TCP_NODELAY, or write each message with one call."),
+            format!("Have {comm} set TCP_NODELAY, or write each message with one call."),
             "Set TCP_NODELAY, or write each message with one call.".into(),
         ])
         .affects(sender.impact(), lost)
         .because(match sender.late {
             None => "less than a segment was unsent although both windows had room",
-            Some(_) => "small requests leave in two segments, the second so late, with Nagle's algorithm on",
+            Some(_) => "small requests leave in two segments, the second with such a delay, with Nagle's algorithm \
+                        on",
         })
         .at_most_if(
             Level::Medium,
             peers.is_none(),
-            "the peer is not on this host: that it delays its ACKs is inferred from the time",
+            "the peer is not on this host: that it delays its ACKs is inferred from the delay",
         )
         .noted(sender.is_one_way().then_some(
-            "nothing answers what is sent: that its pieces come together later keeps nobody waiting here",
+            "nothing answers this data: the delayed pieces delay no request here",
         ))
         .rests_on(&[SourceName::Retransmits])
         .steps(sender.waits_step(waits))
@@ -249,7 +249,7 @@ fn judge(sender: &Sender, waits: &Waits) -> Finding {
         .checks(sender.one_per_delay())
         .checks(delayed_acks.map(|r| sender.acks_check(r.by)))
         .advise(advice)
-        .verify("`nstat -az TcpExtDelayedACKs` on the peer stands still while messages flow.")
+        .verify("`nstat -az TcpExtDelayedACKs` on the peer does not rise while messages flow.")
 }
 
 impl Sender<'_> {
@@ -361,8 +361,8 @@ impl Sender<'_> {
     fn late_step(&self) -> Option<Step> {
         let late = self.late.as_ref()?;
         Some(say!(
-            "The end of {late_requests} of {requests} left {late_us} after it was written (median), and \
-             nothing was retransmitted; {told} are told one by one.",
+            "The end of {late_requests} of {requests} left {late_us} after it was written (median), and nothing was \
+             retransmitted; {told} are recorded individually.",
             late_requests = Quantity::count(late.times),
             requests = Quantity::of(late.of, "request"),
             late_us = self.delay(),
@@ -389,8 +389,7 @@ impl Sender<'_> {
         let shortest = min_rtt_us(&self.held).unwrap_or(0);
         let delay_us = median_of(&self.held, longest)?;
         Some(say!(
-            "RTT min {min_rtt_us}, srtt {rtt_us}, srtt + rttvar {delay_us}, which is the peer's \
-             delayed-ACK timer.",
+            "RTT min {min_rtt_us}, srtt {rtt_us}, srtt + rttvar {delay_us}: the peer's delayed-ACK timer.",
             min_rtt_us = Quantity::us(shortest).rows(sample_rows(&self.held)),
             rtt_us = Quantity::real_us(mean.unwrap_or(0.0)),
             delay_us = Quantity::real_us(delay_us)
@@ -400,8 +399,7 @@ impl Sender<'_> {
     fn acks_step(&self, rise: &Rise) -> Option<Step> {
         (rise.by > 0).then(|| {
             say!(
-                "The peer's timer sent {delayed_acks} (DelayedACKs), for some {messages} written in \
-                 two pieces.",
+                "The peer's timer sent {delayed_acks} (DelayedACKs), for about {messages} written in two pieces.",
                 delayed_acks = Quantity::of(rise.by, "delayed ACK").rows(rise.rows()),
                 messages = Quantity::of(self.messages(), "message")
             )
@@ -428,7 +426,7 @@ impl Sender<'_> {
             measured: rounded(sent),
             unit: "segments/s".into(),
             agrees: sent <= most * (1.0 + limits::HELD_COUNTS_ALIKE.share()),
-            tolerance: "not above it by more than 25 %: not every message is held".into(),
+            tolerance: "at most 25 % above: not every message is held".into(),
         })
     }
 
@@ -452,14 +450,14 @@ impl Sender<'_> {
         };
         let nodelay = if self.answers() {
             Advice::to(format!(
-            "Let {comm} set TCP_NODELAY{how} on the connections that it accepts on {at}, or write each \
-             answer with one writev() or with MSG_MORE."
+            "Have {comm} set TCP_NODELAY{how} on the connections that it accepts on {at}, or write each answer with \
+             one writev() or with MSG_MORE."
         ))
         .by(command_in(netns, shell!("ss -ti 'sport = :{port}'", port = at.port)))
         } else {
             Advice::to(format!(
-            "Let {comm} set TCP_NODELAY{how} on its sockets to {at}, or write each message with one \
-             writev() or with MSG_MORE."
+            "Have {comm} set TCP_NODELAY{how} on its sockets to {at}, or write each message with one writev() or \
+             with MSG_MORE."
         ))
         .by(command_in(netns, shell!("ss -ti 'dst {addr} and dport = :{port}'", addr = at.addr, port = at.port)))
         };
@@ -468,7 +466,7 @@ impl Sender<'_> {
         [
             nodelay
                 .at(format!(
-                    "the source or configuration of {comm}; the command shows what waits as `notsent`"
+                    "the source or configuration of {comm}; the command shows waiting data as `notsent`"
                 ))
                 .risk("With TCP_NODELAY alone, more small packets: two per message.")
                 .effect(format!("Each message is {} faster.", self.delay()))
@@ -477,13 +475,13 @@ impl Sender<'_> {
                     to: at.to_string(),
                 }),
             Advice::to(format!(
-                "If the {this} cannot be changed, let the {other} acknowledge at once."
+                "If the {this} cannot be changed, have the {other} acknowledge at once."
             ))
             .at(format!(
                 "the {other}: TCP_QUICKACK after each read, or `quickack 1` on its route"
             ))
             .risk("One more packet per message; TCP_QUICKACK does not last.")
-            .effect("The ACK comes after a round trip, and releases the second piece."),
+            .effect("The ACK arrives after one round trip, and releases the second piece."),
         ]
     }
 }

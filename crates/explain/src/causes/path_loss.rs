@@ -159,8 +159,8 @@ fn no_loss(losses: &Losses) -> Option<Step> {
     let in_a_row: u64 = stalls.filter(|n| *n >= STALL).sum();
     if limits::MOST.exceeded(in_a_row, losses.lost) && in_a_row > 0 {
         return Some(say!(
-            "with random loss one of the next tries would succeed: all {failed} that retransmitted the same segments \
-             repeatedly failed",
+            "with random loss one of the next tries would succeed: all {failed} failed, retransmitting the same segments \
+             again and again",
             failed = Quantity::count(in_a_row).rows(sample_rows(&losses.ends))
         ));
     }

@@ -17,11 +17,11 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
     seen_from: || {
-        "3 timeouts in a row of two connections at once, and of most that are established, over 1 s"
+        "3 timeouts in a row on two connections at once, and on most established ones, over 1 s"
             .into()
     },
     signature: &[
-        "all requests to one host hang at once for seconds and then go on",
+        "all requests to one host hang at once for seconds and then resume",
         "spikes of 1 s, 3 s, 6 s at one moment",
         "link flap, failover",
     ],
@@ -191,7 +191,7 @@ impl<'a> Outage<'a> {
         }
         (n > 0).then(|| {
             say!(
-                "{dropped} of them had not even left: the next hop did not answer ARP or neighbour discovery.",
+                "{dropped} of them never left this host: the next hop did not answer ARP or neighbour discovery.",
                 dropped = Quantity::of(n, "packet").rows(rows)
             )
         })
@@ -203,15 +203,15 @@ impl<'a> Outage<'a> {
         let timeouts = stalls().map(|s| s.timeouts).sum::<u64>();
         let (from, to) = (self.path.from, self.path.to);
         let tries = say!(
-            "{hung} of {stood} from {from} to {to} retransmitted the same segment {timeouts} on the RTO, all of \
-             them at the same time.",
+            "{hung} of {stood} from {from} to {to} retransmitted the same segment {timeouts} on the RTO, all of them \
+             at the same time.",
             hung = Quantity::count(self.hung.len() as u64),
             stood = Quantity::of(self.stood, "connection"),
             timeouts = Quantity::times(timeouts).rows(rows.take(2 * SHOWN_ROWS))
         );
         let back = say!(
-            "They hung together for {together_s}, and then were answered: neither closed, nor lost one by one. \
-             Nothing passed for {down_s} at least; each then waited for its timer.",
+            "They hung together for {together_s}, and were then answered: neither closed, nor lost one by one. \
+             Nothing passed for at least {down_s}; each then waited for its timer.",
             together_s = Quantity::ns(self.together_ns()),
             down_s = Quantity::ns(self.down_ns())
         );
@@ -230,54 +230,55 @@ impl<'a> Outage<'a> {
         let netns = scope.netns.clone();
         let since = self.hung.iter().map(|e| e.transfer.stall.first_ns).min();
         let says = format!(
-            "{} of {} that stood hung together, for {together}.",
+            "{} of {} hung together, for {together}.",
             count(self.hung.len() as u64),
-            plural(self.stood, "connection")
+            plural(self.stood, "established connection")
         );
         Case::new(story, CAUSE, scope)
             .placed(Place::ends(&self.hung))
             .since(Since::at(story, since.unwrap_or(story.start_ns), Began::Seen))
             .title([
-                format!("{n} from {from} to {to} hung at once for {together}, and then went on."),
-                format!("{n} to {to} hung at once for {together}, and then went on."),
+                format!("{n} from {from} to {to} hung at once for {together}, and then resumed."),
+                format!("{n} to {to} hung at once for {together}, and then resumed."),
                 format!("{n} to {to} hung at once for {together}."),
             ])
             .fix([
-                format!("Find what cut {from} off from {to} then: a link that flapped, a failover, a route."),
-                "Find what cut the path then: a link that flapped, a failover, a route.".into(),
+                format!("Find what cut {from} off from {to} then: a flapping link, a failover, a route."),
+                "Find what cut the path then: a flapping link, a failover, a route.".into(),
             ])
             .affects(
                 Impact::of(self.hung.len() as u64, self.stood, "connections", says),
                 self.lost(),
             )
-            .because("nearly all connections between two addresses hung at the same time, and went on later")
+            .because("nearly all connections between two addresses hung at the same time, and resumed later")
             .at_most_if(
                 Level::Medium,
                 !path.whole(),
-                "the other host is not seen: one that is paused looks like a path that is cut",
+                "the other host is not visible: a paused host looks like a path that is cut",
             )
             .rests_on(&[SourceName::Retransmits, SourceName::Drops])
             .steps(self.steps())
             .steps(self.dropped())
             .advise([
-                Advice::to("See which interface lost its carrier, here and on the way.")
+                Advice::to("See which interface lost its carrier, here and on the path.")
                     .by(command_in(&netns, shell!("grep . /sys/class/net/*/carrier_changes")))
                     .at(format!("{from}, {to} and what is between them"))
                     .risk("None: it only looks.")
-                    .effect("Names the link, if it was one: then its cable, its peer, its bonding.")
+                    .effect("Names the link, if it was one: then check its cable, its peer, its bonding.")
                     .change(Change::RepairPath {
                         from: from.to_string(),
                         to: to.to_string(),
                     }),
                 Advice::to(
-                    "Or shorten the timers (TCP_RTO_MAX_MS, net.ipv4.tcp_rto_max_ms, Linux 6.15): connections go on \
+                    "Or shorten the timers (TCP_RTO_MAX_MS, net.ipv4.tcp_rto_max_ms, Linux 6.15): connections resume \
                      sooner once the path is back.",
                 )
                 .at(format!("the senders at {from}"))
-                .risk("More retransmissions into a path that is congested.")
-                .effect("No timer is longer than that: the wait after an outage is as short."),
+                .risk("More retransmissions into a congested path.")
+                .effect("No timer is longer than that: neither is the wait after an outage."),
             ])
-            .verify(sentence!("`tcpwhy trace retransmits --addr {to}` shows no bursts of `rto` of many connections at once.", to))
+            .verify(sentence!("`tcpwhy trace retransmits --addr {to}` shows no bursts of `rto` on many connections \
+                               at once.", to))
     }
 }
 
@@ -291,7 +292,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         .flat_map(|e| e.transfer.rows.first().copied())
         .take(SHOWN_ROWS);
     let step = say!(
-        "{hung} of {connections} hung for three timeouts in a row, and went on",
+        "{hung} of {connections} hung for three timeouts in a row, and resumed",
         hung = Quantity::count(n).rows(rows),
         connections = Quantity::of(of, "sampled connection")
     );

@@ -20,10 +20,11 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
     seen_from: || {
-        "3 timeouts in a row, 2 of them beside packets that pass; 4 of a connection alone; of one that hung before, 1".into()
+        "3 timeouts in a row, 2 of them while other packets pass; 4 on a single connection; 1 on one that hung \
+         before the recording".into()
     },
     signature: &[
-        "works with small requests, hangs with large",
+        "works with small requests, hangs with large ones",
         "TLS handshake hangs after the client hello",
         "ssh connects and freezes at the first long output",
         "VPN or tunnel: ping works, HTTP does not",
@@ -78,7 +79,7 @@ fn rule_out(whole: &Whole) -> Verdict {
     let hung = |e: &&End| e.transfer.stall.before > 0;
     let arrived = |e: &End| e.transfer.stall.seen.is_some_and(|seen| seen.sacked > 0);
     if whole.ends().iter().filter(hung).any(arrived) {
-        let why = "what was sent after a segment that hung has arrived, and the segment has not";
+        let why = "data sent after a segment that hung has arrived, and the segment has not";
         return Verdict::cannot(why);
     }
     let (older, others): (Vec<&End>, Vec<&End>) = whole.ends().iter().partition(|e| hung(e));
@@ -90,7 +91,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         let end = ends.into_iter().max_by_key(|e| e.transfer.stall.beside)?;
         let stall = &end.transfer.stall;
         let step = say!(
-            "{beside} of {timeouts_in_a_row} in a row failed although something else had passed the same way",
+            "{beside} of {timeouts_in_a_row} in a row failed although other packets had passed in the same direction",
             beside = Quantity::count(stall.beside).rows(sample_rows(&[*end])),
             timeouts_in_a_row = Quantity::of(stall.in_a_row(), "timeout")
         );
@@ -278,19 +279,19 @@ fn judge(hole: &BlackHole) -> Finding {
         ])
         .fix([
             format!(
-                "Let ICMP \"fragmentation needed\" pass on the way, or clamp the MSS to {mss} bytes."
+                "Let ICMP \"fragmentation needed\" pass on the path, or clamp the MSS to {mss} bytes."
             ),
-            format!("Let ICMP pass on the way, or clamp the MSS to {mss} bytes."),
+            format!("Let ICMP pass on the path, or clamp the MSS to {mss} bytes."),
         ])
         .affects(hole.impact(), hole.lost())
         .because(format!(
-            "what is full-size failed {} times in a row and more, while small packets passed",
+            "full-size packets failed at least {} times in a row, while small packets passed",
             least.unwrap_or(0)
         ))
         .at_most_if(
             Level::Medium,
             !path.whole(),
-            "the receivers are not on this host: that they got nothing is inferred",
+            "the receivers are not on this host: that they received nothing is inferred",
         )
         .at_most_if(
             Level::Medium,
@@ -300,7 +301,7 @@ fn judge(hole: &BlackHole) -> Finding {
         .at_most_if(
             Level::Medium,
             older,
-            "most of the timeouts were before the recording: what passed meanwhile is not known",
+            "most of the timeouts were before the recording: what passed meanwhile is unknown",
         )
         .at_most_if(
             Level::Low,

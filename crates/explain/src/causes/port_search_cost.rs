@@ -30,7 +30,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     seen_from: || "50 µs of searching per connect, or a search of 10 ms".into(),
     signature: &[
-        "connect takes CPU and milliseconds, the more connections are open",
+        "connect takes CPU and milliseconds, more with each open connection",
         "connect or bind became slow when half of the local ports were in use",
     ],
     rivals: &[
@@ -178,8 +178,8 @@ fn latency_step(to: &Destination, search: &Search) -> Option<Step> {
     let since = duration(since.saturating_sub(to.story.start_ns));
     let at = to.to;
     Some(say!(
-        "connect() to {at} took {median_before_us} in the median until half of the ports were in use, \
-         {since} after the start, and {median_after_us} from then on.",
+        "connect() to {at} took {median_before_us} (median) until half of the ports were in use, {since} after the \
+         start, and {median_after_us} from then on.",
         median_before_us = in_us(median(&mut took(&search.fast))?).rows(rows(&search.fast, 1)),
         median_after_us = in_us(median(&mut took(&search.slow))?).rows(rows(&search.slow, 2))
     ))
@@ -213,8 +213,8 @@ fn parity_step(to: &Destination, search: &Search) -> Option<Step> {
     let rows = search.slow.iter().filter_map(|c| c.row()).take(SHOWN_ROWS);
     ((before - after).abs() > limits::PARITY_SHIFTS.share()).then(|| {
         say!(
-            "Of the ports taken before that {even_before} are even, of those after it {even_after}: one \
-             parity was full, and each search tried all {half} of it before it turned to the other.",
+            "{even_before} of the ports taken before that are even, {even_after} of those after it: one parity was \
+             full, and each search tried all {half} of it before it turned to the other.",
             even_before = Quantity::share(before),
             even_after = Quantity::share(after).rows(rows)
         )

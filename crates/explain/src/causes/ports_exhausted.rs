@@ -103,7 +103,7 @@ impl Kind for Wanted {
         let came_in = asked.silent().map_or(0, |syns| syns.strays);
         let step = || {
             say!(
-                "{came_in} came in: the clients had ports",
+                "{came_in} arrived: the clients had ports",
                 came_in = Quantity::of(came_in, "SYN")
             )
         };
@@ -236,8 +236,7 @@ fn failed_step(to: &Destination, failed: &[&Conn]) -> Step {
     let rows = failed.iter().filter_map(|c| c.row()).take(SHOWN_ROWS);
     let at = to.to;
     say!(
-        "From {since} after the start {failed} to {at} failed without a local port, after {median_us} \
-         in the median.",
+        "From {since} after the start {failed} to {at} failed without a local port, after {median_us} (median).",
         failed = Quantity::of(failed.len() as u64, "connect").rows(rows),
         median_us = Quantity::new(took as f64 / 1e3, duration(took))
     )

@@ -19,9 +19,9 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::ThisHost,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Drops], &[SourceName::Sockets]],
-    seen_from: || "20 dropped packets, 0.3 % of what is sent".into(),
+    seen_from: || "20 dropped packets, 0.3 % of the segments sent".into(),
     signature: &[
-        "retransmissions as soon as much is sent, and tc -s qdisc counts dropped",
+        "retransmissions as soon as the rate is high, and tc -s qdisc counts dropped",
         "throughput far below the shaper's rate",
     ],
     rivals: &[Id::PATH_LOSS, Id::LOCAL_FIREWALL_DROP],
@@ -339,7 +339,7 @@ impl Egress<'_> {
         let passing = match self.of_others() {
             0 => String::new(),
             n => format!(
-                " So had {} of others, which pass through.",
+                " So had {} of forwarded connections.",
                 Quantity::of(n, "connection")
             ),
         };
@@ -368,8 +368,7 @@ impl Egress<'_> {
         let location = location.map_or(String::new(), |l| format!(" in {l}"));
         let reason = self.reason();
         say!(
-            "{dropped} were dropped here as they left, reason {reason}{location}: {share} of what was \
-             sent.",
+            "{dropped} were dropped here as they left, reason {reason}{location}: {share} of the segments sent.",
             dropped = Quantity::of(self.drops(), "packet").rows(rows.take(SHOWN_ROWS)),
             share = Quantity::share(self.share())
         )
@@ -414,7 +413,7 @@ impl Egress<'_> {
             .and_then(|device| shell!("tc qdisc del dev {device} parent 1: fq_codel", device));
         [
             Advice::to(format!(
-                "Let the shaper of {} hold {} (the command shows its kind and limit).",
+                "Give the shaper of {} a queue of {} (the command shows its kind and limit).",
                 self.named(),
                 Quantity::bytes(bytes)
             ))
@@ -429,11 +428,11 @@ impl Egress<'_> {
                 device: self.device().map(|d| d.to_string()),
                 bytes,
             }),
-            Advice::to("Or let fq_codel manage the queue below the shaper.")
+            Advice::to("Or have fq_codel manage the queue below the shaper.")
                 .by(command_in(netns, fq_codel))
                 .undo(command_in(netns, without))
                 .at("below a shaper with the handle 1:; needs sch_fq_codel in the kernel")
-                .risk("Drops remain, one connection at a time and early, as a signal to slow down.")
+                .risk("Drops remain, early and one connection at a time, as a signal to slow down.")
                 .effect("Connections share the rate evenly, and short ones do not wait."),
         ]
     }
@@ -472,14 +471,14 @@ fn judge(egress: &Egress) -> Option<Finding> {
         .at_most_if(
             Level::Medium,
             egress.device().is_none(),
-            &format!("which of {interfaces} interfaces it is the recording does not tell"),
+            &format!("the recording does not show which of {interfaces} interfaces it is"),
         )
         .steps([egress.sent(), egress.dropped()])
         .steps(egress.only_device())
         .checks([egress.all_of_these()])
         .advise(advice);
     Some(case.verify(sentence!(
-        "The drops in `tc -s qdisc show dev {device}` stand still while data moves.",
+        "The drops in `tc -s qdisc show dev {device}` do not rise while data moves.",
         device = egress.device().map_or("DEVICE", |d| &**d)
     )))
 }

@@ -100,7 +100,7 @@ const RULE: Rule<Queues> = Rule {
                 "that found the queue of a CPU full",
                 |at| Known::events(at.dropped, at.packets(), at.counted()),
             ),
-            from(&limits::LOSS_GOVERNS, "of what it took", |at| {
+            from(&limits::LOSS_GOVERNS, "of the packets it took", |at| {
                 Known::share(at.dropped, at.packets(), at.counted())
             }),
         ],
@@ -128,12 +128,12 @@ fn finding(at: &Softnet) -> Finding {
         .unwrap_or(LINUX_NETDEV_MAX_BACKLOG)
         .saturating_mul(ADVISED_TIMES);
     let says = format!(
-        "{packets} of {} for {place} were dropped; any connection of this host may be hit.",
+        "{packets} of {} for {place} were dropped; any connection of this host may be affected.",
         Quantity::count(of)
     );
     let unharmed = of_tcp == 0 && !is_missed(again, lost, true);
     let case = Case::new(story, CAUSE, scope)
-        .noted(unharmed.then_some("no packet of TCP was among them, and none was missed"))
+        .noted(unharmed.then_some("no TCP packet was among them, and none was missed"))
         .placed(Place::Cpus(numbers))
         .title([
             format!("The queue of received packets of {place} is full: {packets} dropped."),
@@ -166,8 +166,8 @@ fn advice(longer: u64, place: &str) -> [Advice; 2] {
     let name = sysctl::NETDEV_MAX_BACKLOG;
     let raise = Advice::to(format!("Set {name}={longer} on the host."))
         .by(shell!("sysctl -w {name}={longer}", name, longer))
-        .at("the host's own namespace: one value for all; a file in /etc/sysctl.d/ keeps it")
-        .risk("Packets may wait longer on a CPU that stays behind: it hides bursts, not a lack of CPU.")
+        .at("the host's own namespace: one value for all; a file in /etc/sysctl.d/ makes it permanent")
+        .risk("Packets may wait longer on a CPU that falls behind: it absorbs bursts, not a lack of CPU.")
         .effect("Bursts of that many packets wait and are not dropped.")
         .change(Change::Sysctl {
             netns: 0,

@@ -23,7 +23,7 @@ pub(crate) const CAUSE: Cause = Cause {
         "a transfer of 16 windows that waits half of its time for the peer's, which it fills".into()
     },
     signature: &[
-        "throughput is the same whatever the link: a window per round trip",
+        "throughput is the same on any link: one window per round trip",
         "slow over long distances only, fast in the same data centre",
         "iperf with -w or more streams is faster",
     ],
@@ -60,7 +60,7 @@ fn no(asked: &Asked) -> Option<Step> {
     let window = Allowance::usual(windows)?;
     filled(asked.story, ends)
         .is_empty()
-        .then(|| window.told("its size did not limit"))
+        .then(|| window.told("its size was not the limit"))
 }
 
 /// Of senders how long they waited for the window; of receivers here how it was filled.
@@ -84,7 +84,7 @@ fn left_unread(story: &Story, ids: &[ConnId]) -> Option<Step> {
     let sum = |of: fn(&End) -> u32| Quantity::count(ends.iter().map(of).sum::<u32>());
     (!ends.is_empty()).then(|| {
         say!(
-            "{unread} of {samples} samples found unread data: it is not the size of the buffer",
+            "{unread} of {samples} samples found unread data: the buffer size is not the cause",
             unread = sum(|e| e.transfer.unread),
             samples = sum(|e| e.transfer.samples).rows(sample_rows(&ends))
         )
@@ -114,12 +114,12 @@ fn judge(story: &Story, place: &HeldBack) -> Option<Finding> {
     let share = Quantity::share(rwnd_share(&held));
     let (size, sent) = (Quantity::bytes(window.bytes), Quantity::rate(rate(&held)));
     let says = format!(
-        "{} of {} to it waited {share} of their busy time for its window of {size}, at {sent} in all.",
+        "{} of {} to it waited {share} of their busy time for its window of {size}, at {sent} in total.",
         Quantity::count(n),
         Quantity::of(place.all, "transfer")
     );
     let who = if window.is_path_empty() {
-        format!("no queue stood, and {}", limit.who())
+        format!("there was no standing queue, and {}", limit.who())
     } else {
         limit.who().to_string()
     };
@@ -137,11 +137,11 @@ fn judge(story: &Story, place: &HeldBack) -> Option<Finding> {
                 Impact::of(n, place.all, "connections", says),
                 Lost::states(story, held.iter().map(|e| e.conn), &[State::PeerWindow], 1.0),
             )
-            .because("the kernel counts the time in which the peer's window let nothing pass")
+            .because("the kernel counts the time in which the peer's window was full")
             .at_most_if(
                 Level::Medium,
                 limit == Limit::Elsewhere,
-                "the receiver is not on this host: what limits its buffer is not seen",
+                "the receiver is not on this host: what limits its buffer is not visible",
             )
             .at_most_if(
                 Level::Medium,
@@ -154,8 +154,7 @@ fn judge(story: &Story, place: &HeldBack) -> Option<Finding> {
             )
             .steps([
                 say!(
-                    "{senders} waited {rwnd_limited} of the time with something to send for the window \
-                     of the peer.",
+                    "{senders} waited for the peer's window for {rwnd_limited} of the time with data to send.",
                     senders = Quantity::of(n, "sender"),
                     rwnd_limited = share.rows(sample_rows(&held))
                 ),
@@ -178,7 +177,7 @@ fn read_in_time(story: &Story, held: &[End]) -> Option<Step> {
     let sum = |of: fn(&End) -> u32| Quantity::count(receivers.iter().map(of).sum::<u32>());
     (!receivers.is_empty()).then(|| {
         say!(
-            "The receivers read as data comes: {unread} of {samples} samples found some unread.",
+            "The receivers read data as it arrives: {unread} of {samples} samples found some unread.",
             unread = sum(|e| e.transfer.unread),
             samples = sum(|e| e.transfer.samples).rows(sample_rows(&receivers))
         )
@@ -197,7 +196,7 @@ fn once_per_round_trip(window: &Allowance) -> Check {
         measured: mbit(window.rate),
         unit: "Mbit/s".into(),
         agrees: window.rate <= limits::BEYOND_WINDOW.times() * window.per_s(),
-        tolerance: "not above it by more than 25 %: the window is sampled".into(),
+        tolerance: "at most 25 % above: the window is sampled".into(),
     }
 }
 
@@ -262,7 +261,7 @@ impl Limit {
             Limit::NotSized(_) => {
                 "the kernel does not size the buffer (net.ipv4.tcp_moderate_rcvbuf=0)"
             }
-            Limit::Most(_) => "net.ipv4.tcp_rmem lets the buffer grow no further",
+            Limit::Most(_) => "net.ipv4.tcp_rmem limits the growth of the buffer",
             Limit::Application(_) => "the application set the size of the buffer (SO_RCVBUF)",
             Limit::Clamped => {
                 "the kernel may size the buffer and does not (TCP_WINDOW_CLAMP, a route's window, memory pressure)"
@@ -278,7 +277,7 @@ impl Limit {
             Limit::NotSized(_) => "Set net.ipv4.tcp_moderate_rcvbuf=1.".into(),
             Limit::Most(_) => "Raise the maximum of net.ipv4.tcp_rmem.".into(),
             Limit::Application(_) => {
-                "Let the receiver not set SO_RCVBUF: the kernel sizes the buffer itself.".into()
+                "Do not set SO_RCVBUF at the receiver: the kernel sizes the buffer itself.".into()
             }
             Limit::Clamped => {
                 "Find what clamps the receiver's window: TCP_WINDOW_CLAMP, or `window` of its route."
@@ -292,7 +291,7 @@ impl Limit {
             "The rate of a transfer rises with the window, from {} now, until the path is full.",
             Quantity::rate(rounded(rate))
         );
-        let risk = "Each connection may take so much memory; net.ipv4.tcp_mem bounds all together.";
+        let risk = "Each connection may use that much memory; net.ipv4.tcp_mem limits the total.";
         let set = |netns, name, value: String| {
             set_sysctl(&story.netns(netns), name, value, risk, effect.clone())
         };
@@ -306,12 +305,12 @@ impl Limit {
             }
             Limit::Elsewhere | Limit::Application(_) | Limit::Clamped => Advice::to(match self {
                 Limit::Clamped => format!(
-                    "Let nothing clamp the window of the receivers at {}: TCP_WINDOW_CLAMP, `window` of a route.",
+                    "Do not clamp the window of the receivers at {}: TCP_WINDOW_CLAMP, `window` of a route.",
                     receiving.at
                 ),
                 _ => format!(
-                    "Let the receivers at {} have a larger buffer: do not set SO_RCVBUF, and let the maximum \
-                     of net.ipv4.tcp_rmem be {} at least.",
+                    "Give the receivers at {} a larger buffer: do not set SO_RCVBUF, and set the maximum of \
+                     net.ipv4.tcp_rmem to at least {}.",
                     receiving.at,
                     Quantity::bytes(bytes.saturating_mul(2))
                 ),

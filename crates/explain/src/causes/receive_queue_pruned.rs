@@ -16,7 +16,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Connections,
     needs: &[&[SourceName::Counters]],
     seen_from: || {
-        "20 segments dropped for want of receive buffer, 0.1 % of what is received".into()
+        "20 segments dropped for lack of receive buffer, 0.1 % of the segments received".into()
     },
     signature: &[
         "packets pruned from receive queue because of socket buffer overrun (netstat -s)",
@@ -80,26 +80,26 @@ fn judge(story: &Story, netns: u32) -> Option<Finding> {
     let advice = advice(story, &scope);
     let case = Case::new(story, CAUSE, scope)
         .title([
-            format!("Receive queues of {who} are full: {segments} that came were dropped ({part})."),
-            format!("Receive queues are full: {segments} that came were dropped."),
+            format!("Receive queues of {who} are full: {segments} dropped on arrival ({part})."),
+            format!("Receive queues are full: {segments} dropped on arrival."),
         ])
         .fix([format!(
-            "Raise net.ipv4.tcp_rmem, and let {who} read sooner and set no SO_RCVBUF."
+            "Raise net.ipv4.tcp_rmem, and have {who} read sooner and not set SO_RCVBUF."
         )])
         .affects(
             Impact::of(lost, received.by.max(lost), "packets", says),
             Lost::unknown(),
         )
-        .because("the kernel counts the segments that a socket had no memory for")
+        .because("the kernel counts the segments for which a socket had no memory")
         .at_most_if(
             Level::Medium,
             full.is_empty(),
-            "no sampled socket was near its limit: whose they are is not known",
+            "no sampled socket was near its limit: the socket is unknown",
         )
         .steps([
             say!(
-                "{dropped} that came in were dropped ({short}), {share} of {received}; sockets copied or threw away \
-                 what was queued {pruned} (PruneCalled).",
+                "{dropped} were dropped on arrival ({short}), {share} of {received}; sockets collapsed or dropped \
+                 queued data {pruned} (PruneCalled).",
                 dropped = Quantity::of(lost, "segment").rows(most.rows()),
                 share = Quantity::share(share),
                 received = Quantity::of(received.by, "segment").rows(received.rows()),
@@ -109,7 +109,7 @@ fn judge(story: &Story, netns: u32) -> Option<Finding> {
         .steps((!full.is_empty()).then(|| {
             let buffers = full.iter().map(|e| e.transfer.rcvbuf).max().unwrap_or(0);
             say!(
-                "{full} had unread data worth half of their receive buffer, {rcvbuf} at most.",
+                "{full} had unread data that filled half of their receive buffer, {rcvbuf} at most.",
                 full = Quantity::of(full.len() as u64, "connection")
                     .rows(full.iter().flat_map(|e| e.transfer.rows.first().copied()).take(SHOWN_ROWS)),
                 rcvbuf = Quantity::bytes(buffers)
@@ -145,14 +145,14 @@ fn advice(story: &Story, scope: &Scope) -> Advice {
     });
     Advice {
         action: format!(
-            "Set {name}=\"{value}\", let nobody set a small SO_RCVBUF, and have the application read sooner."
+            "Set {name}=\"{value}\", do not set a small SO_RCVBUF, and have the application read sooner."
         ),
         ..set_sysctl(
             &scope.netns,
             name,
             value,
-            "Each connection may take so much memory; net.ipv4.tcp_mem bounds all together.",
-            "What the window promised finds room, also where segments are small.".into(),
+            "Each connection may use that much memory; net.ipv4.tcp_mem limits the total.",
+            "The buffer holds what the window promised, even with small segments.".into(),
         )
     }
 }

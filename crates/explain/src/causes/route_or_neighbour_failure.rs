@@ -16,7 +16,7 @@ use crate::vocabulary::*;
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::ROUTE_OR_NEIGHBOUR_FAILURE,
     number: "C36",
-    title: "this host knows no way for packets, or takes theirs for wrong",
+    title: "this host has no route for packets, or rejects their source",
     page: include_str!("route_or_neighbour_failure.md"),
     layer: Layer::ThisHost,
     ground: Ground::Connections,
@@ -26,7 +26,7 @@ pub(crate) const CAUSE: Cause = Cause {
                 3 connects without a route over 2 s (5, where calls are not recorded)".into()
     },
     signature: &[
-        "SYNs come in and nothing answers, no firewall: asymmetric routing, rp_filter",
+        "SYNs arrive and nothing answers, no firewall: asymmetric routing, rp_filter",
         "IPReversePathFilter rises in nstat",
         "martian source in the kernel's log",
         "network is unreachable (ENETUNREACH), no route to host (EHOSTUNREACH)",
@@ -61,8 +61,8 @@ impl Why {
 
     fn says(self) -> &'static str {
         match self {
-            Why::ReversePath => "the way back to their source leads elsewhere (rp_filter)",
-            Why::NoRoute => "no route leads to where they go",
+            Why::ReversePath => "the route back to their source leads elsewhere (rp_filter)",
+            Why::NoRoute => "there is no route to their destination",
             Why::Neighbour => "the next hop does not answer ARP or neighbour discovery",
         }
     }
@@ -152,7 +152,7 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
     let rise = story.counters.rise(netns, counter::IP_REVERSE_PATH_FILTER);
     let counted = (why == Why::ReversePath && story.counters.covers(netns)).then(|| {
         let formula =
-            "packets that rp_filter dropped (IPReversePathFilter) ≥ those of TCP seen dropped";
+            "packets that rp_filter dropped (IPReversePathFilter) ≥ TCP packets seen dropped";
         at_least(formula, lost, rise.by, "packets")
     });
     let waited = story.all(&ours).map(|(_, c)| c);
@@ -163,7 +163,7 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
     }
     let missed = cost.claimed() > 0 || !ours.is_empty();
     let mut case = Case::new(story, CAUSE, scope)
-        .noted((!missed).then_some("nobody is known to have missed them: none came again"));
+        .noted((!missed).then_some("none was retransmitted: no client is known to be affected"));
     if !ours.is_empty() {
         case = case.placed(Place::Ends(ours));
     }
@@ -179,7 +179,7 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
                     format!("Give {host} a route back, or set rp_filter=2 (loose).")
                 }
                 Why::NoRoute if is_to => format!("Give {host} a route to {sources}."),
-                Why::NoRoute => format!("Give {host} a route to where they go."),
+                Why::NoRoute => format!("Give {host} a route to their destination."),
                 Why::Neighbour => format!("Bring up the next hop of {host}."),
             },
             "Correct the routes of this host.".into(),
@@ -265,7 +265,7 @@ fn advice(scope: &Scope, why: Why, from: &str, is_to: bool) -> Vec<Advice> {
     let at = namespace(&scope.netns);
     let (action, look) = match why {
         Why::ReversePath => (
-            format!("Give {at} the route to {from} by which its packets come."),
+            format!("Give {at} a route to {from} over the interface on which its packets arrive."),
             shell!("ip route get {from}", from),
         ),
         Why::NoRoute => (
@@ -284,22 +284,22 @@ fn advice(scope: &Scope, why: Why, from: &str, is_to: bool) -> Vec<Advice> {
     let route = Advice::to(action)
         .by(command_in(&scope.netns, look))
         .at(format!(
-            "{at}; the command shows the way that it would take"
+            "{at}; the command shows the route that it would take"
         ))
-        .risk("A new route moves whatever else it fits.")
-        .effect("The packets are taken and answered, or sent on.")
+        .risk("A new route also moves other traffic that it matches.")
+        .effect("The packets are accepted and answered, or forwarded.")
         .change(Change::RepairPath {
             from: at.clone(),
             to: from.to_string(),
         });
     let name = sysctl::RP_FILTER_ALL;
     let loose = Advice::to(format!(
-        "Where both ways are meant to differ: set {name}=2 (loose), by which any route back will do."
+        "If the routes are meant to be asymmetric: set {name}=2 (loose), which accepts any route back."
     ))
     .by(command_in(&scope.netns, shell!("sysctl -w {name}=2", name)))
     .at(format!("{at}; the larger of this and the interface's own value counts"))
-    .risk("A source that is forged within what this host has routes for is no longer refused.")
-    .effect("Packets are taken whichever interface they come in by.")
+    .risk("A forged source is no longer refused if this host has a route for it.")
+    .effect("Packets are accepted on whichever interface they arrive.")
     .change(Change::Sysctl {
         netns: scope.netns.inode,
         name: name.into(),

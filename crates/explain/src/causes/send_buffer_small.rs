@@ -111,7 +111,7 @@ fn judge(path: &Path) -> Option<Finding> {
         format!("{comm} (SO_SNDBUF)")
     };
     let says = format!(
-        "{} of {} had all that a send buffer of {size} holds in flight ({share} of the samples), at {sent} in all.",
+        "{} of {} had a full send buffer of {size} in flight ({share} of the samples), at {sent} in total.",
         Quantity::count(n),
         Quantity::of(of, "connection")
     );
@@ -132,19 +132,19 @@ fn judge(path: &Path) -> Option<Finding> {
             .layer(if at_limit { Layer::ThisHost } else { Layer::Application })
             .placed(Place::ends(&held))
             .title([
-                format!("A send buffer of {size} ({who}) holds {comm} to {sent} towards {to}."),
+                format!("A send buffer of {size} ({who}) limits {comm} to {sent} to {to}."),
                 format!("A send buffer of {size} is too small for the path to {to}."),
             ])
             .fix([if at_limit { format!(
                 "Raise the maximum of net.ipv4.tcp_wmem to {} bytes.",
                 Quantity::count(larger)
-            ) } else { format!("Let {comm} not set SO_SNDBUF: the kernel sizes the buffer itself.") }])
+            ) } else { format!("Do not set SO_SNDBUF in {comm}: the kernel sizes the buffer itself.") }])
             .affects(
                 Impact::of(n, of, "connections", says),
                 lost(&held),
             )
             .because(
-                "what the kernel charges for the send buffer was at its limit while both windows had room",
+                "the memory charged to the send buffer was at its limit while both windows had room",
             )
             .steps([
                 in_flight(&held),
@@ -159,7 +159,7 @@ fn judge(path: &Path) -> Option<Finding> {
             ])
             .steps(min_rtt_us(&held).map(|us| {
                 say!(
-                    "The shortest round trip is {min_rtt_us}, and no queue stood: the path had room.",
+                    "The shortest round trip is {min_rtt_us}, and there was no standing queue: the path had room.",
                     min_rtt_us = Quantity::us(us)
                 )
             }))
@@ -180,8 +180,8 @@ fn in_flight(held: &[End]) -> Step {
     let sum = |of: fn(&End) -> u32| Quantity::count(held.iter().map(of).sum::<u32>());
     let limited = held.iter().map(|e| e.transfer.sndbuf_us()).sum::<u64>();
     say!(
-        "In {all_sent} of {samples} samples of {connections} all that was written was in flight, with the buffer half \
-         full or more ({brimful} times nearly full) and room in both windows; the kernel counted {sndbuf_limited} \
+        "In {all_sent} of {samples} samples of {connections} all written data was in flight, with the buffer at \
+         least half full ({brimful} times nearly full) and room in both windows; the kernel counted {sndbuf_limited} \
          of waiting for room.",
         all_sent = sum(|e| e.transfer.all_sent).rows(sample_rows(held)),
         samples = sum(|e| e.transfer.flying),
@@ -200,7 +200,7 @@ fn per_round_trip(held: &[End]) -> Option<Check> {
     let mbit = |rate: f64| rounded(rate * 8.0 / 1e6);
     Some(Check {
         formula: format!(
-            "rate = what was in flight ÷ round trip = {} ÷ {}",
+            "rate = data in flight ÷ round trip = {} ÷ {}",
             Quantity::bytes(in_flight as u64),
             Quantity::us(rtt_us as u32)
         ),
@@ -209,7 +209,7 @@ fn per_round_trip(held: &[End]) -> Option<Check> {
         unit: "Mbit/s".into(),
         agrees: (measured - expected).abs()
             <= limits::IN_FLIGHT_SAMPLED.share() * expected.max(measured),
-        tolerance: "± 50 %: what is in flight is sampled once a second".into(),
+        tolerance: "± 50 %: data in flight is sampled once a second".into(),
     })
 }
 
@@ -219,7 +219,7 @@ fn raise(story: &Story, netns: &Netns, bytes: u64, buffer: &Allowance) -> Advice
         netns,
         name,
         buffer_sizes(story, netns.inode, name, |_| bytes),
-        "A connection may take so much memory; net.ipv4.tcp_mem bounds all of them together.",
+        "A connection may use that much memory; net.ipv4.tcp_mem limits the total.",
         format!(
             "Up to {} per connection over a round trip of {}, until the path or a window is full.",
             Quantity::rate(buffer.per_s() * bytes as f64 / f64::from(buffer.bytes).max(1.0)),
@@ -230,7 +230,7 @@ fn raise(story: &Story, netns: &Netns, bytes: u64, buffer: &Allowance) -> Advice
 
 fn leave(comm: &str, scope: &Scope, bytes: u64, most: Option<u64>) -> Advice {
     Advice::to(format!(
-        "Let {comm} not set SO_SNDBUF, or set it to {} and more.",
+        "Do not set SO_SNDBUF in {comm}, or set it to at least {}.",
         Quantity::bytes(bytes)
     ))
     .by(command_in(
@@ -240,13 +240,13 @@ fn leave(comm: &str, scope: &Scope, bytes: u64, most: Option<u64>) -> Advice {
     .at(format!(
         "the source or configuration of {comm}; the command shows the limit as tb in skmem"
     ))
-    .risk("A connection takes more memory while it is full.")
+    .risk("A connection uses more memory while its buffer is full.")
     .effect(match most {
         Some(most) => format!(
-            "The kernel lets it grow with the path, up to {}.",
+            "The kernel sizes it for the path, up to {}.",
             Quantity::bytes(most)
         ),
-        None => "The kernel lets it grow with the path.".into(),
+        None => "The kernel sizes it for the path.".into(),
     })
     .change(Change::SendBuffer {
         pid: scope.pid,
@@ -266,7 +266,7 @@ fn rule_out(whole: &Whole) -> Verdict {
             acked = Quantity::bytes(t.acked()).rows(rows())
         );
         let whole_buffer = say!(
-            "{all_sent} of {flying} with data in flight found all of the send buffer in flight",
+            "{all_sent} of {flying} with data in flight found the whole send buffer in flight",
             all_sent = Quantity::count(t.all_sent).rows(rows()),
             flying = Quantity::of(t.flying, "sample")
         );

@@ -66,10 +66,10 @@ fn cookies(place: &Stripped) -> Step {
         _ => format!("SyncookiesRecv rose by {}", count(received.by)),
     };
     let says = match (place.here, made) {
-        (None, _) => "Whether the server sent cookies cannot be seen from this side.".into(),
-        (Some(_), 0) => format!("Their making was not seen; {counted}."),
+        (None, _) => "Whether the server sent cookies is not visible from this side.".into(),
+        (Some(_), 0) => format!("Their creation was not seen; {counted}."),
         (Some(_), n) => format!(
-            "No cookie was involved: the kernel's stack shows {} made the ordinary way, and {counted}.",
+            "No cookie was involved: the kernel's stack shows {} created the ordinary way, and {counted}.",
             count(n)
         ),
     };

@@ -97,7 +97,7 @@ pub(super) fn refuted(exchanges: &Exchanges) -> Option<Answered> {
         told.filter(|(_, x)| !x.open && x.retransmits == 0 && delayed_ns.contains(&x.send_ns));
     let (n, of) = (late.clone().count() as u64, exchanges.all.exchanges);
     let step = say!(
-        "the end of {late} of {requests} left 30 to 60 ms late",
+        "the end of {late} of {requests} left with a delay of 30 to 60 ms",
         late = Quantity::count(n).rows(late.map(|(row, _)| *row).take(SHOWN_ROWS)),
         requests = Quantity::of(of, "request")
     );

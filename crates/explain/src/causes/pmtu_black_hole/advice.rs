@@ -9,10 +9,10 @@ pub(super) fn of(hole: &BlackHole, netns: &Netns) -> Vec<Advice> {
     let settings = &hole.path.story.settings;
     let probing = settings.number(hole.path.netns, sysctl::TCP_MTU_PROBING) == Some(0);
     let probing = probing.then(|| {
-        let risk = "Each new connection hangs for some timeouts (tcp_retries1, about 3 s) first; one \
-                    to a peer that is merely slow may go on with small segments.";
-        let effect = "A connection that hangs tries segments of tcp_base_mss (1,024 bytes) and goes \
-                      on with what passes.";
+        let risk = "Each new connection first hangs for some timeouts (tcp_retries1, about 3 s); one to a peer that \
+                    is merely slow may continue with small segments.";
+        let effect = "A connection that hangs tries segments of tcp_base_mss (1,024 bytes) and continues with a size \
+                      that passes.";
         set_sysctl(netns, sysctl::TCP_MTU_PROBING, 1, risk, effect.into())
     });
     let (to, (mtu, mss)) = (hole.path.to, hole.safe);
@@ -22,17 +22,16 @@ pub(super) fn of(hole: &BlackHole, netns: &Netns) -> Vec<Advice> {
     )
     .by(command_in(netns, shell!("tracepath -n {to}", to)))
     .at(
-        "firewalls and load balancers of the path; the command shows up to where large packets get",
+        "firewalls and load balancers on the path; the command shows how far large packets get",
     )
-    .risk("Forged ICMP can lower the MTU of a path, though TCP checks it against what is in flight.")
-    .effect("Senders learn the size that fits with the first packet that does not.");
+    .risk("Forged ICMP can lower the MTU of a path, though TCP checks it against the data in flight.")
+    .effect("Senders learn the size that fits from the first packet that is too large.");
     let lower_mtu = Advice::to(format!("Or lower the MTU of the route to {to} to {mtu}."))
         .by_route(netns, to, shell!("mtu {mtu} advmss {mss}", mtu, mss))
         .risk(
-            "All that goes there has smaller packets, UDP too; on the peer the same is needed for \
-             what it sends.",
+            "All traffic to it uses smaller packets, UDP too; the peer needs the same for its own packets.",
         )
-        .effect("Connections that hang go on with their next timeout.");
+        .effect("Hanging connections resume with their next timeout.");
     [clamp(hole, netns), let_icmp_pass]
         .into_iter()
         .chain(probing)
@@ -62,15 +61,14 @@ fn clamp(hole: &BlackHole, netns: &Netns) -> Advice {
     ))
     .by(command_in(netns, rules))
     .undo(command_in(netns, shell!("nft delete table inet mss")))
-    .at(format!("{}, or a router of the path", namespace(netns)))
+    .at(format!("{}, or a router on the path", namespace(netns)))
     .risk(format!(
-        "More and smaller packets: {} bytes instead of {}. Connections that are open already stay as \
-         they are; UDP is not helped.",
+        "More and smaller packets: {} bytes instead of {}. Open connections are not changed; UDP is not helped.",
         Quantity::count(mss),
         hole.mss()
     ))
     .effect(format!(
-        "Packets have at most {} bytes, which every link that carries IPv6 must take.",
+        "Packets have at most {} bytes, which every IPv6 link must carry.",
         Quantity::count(mtu)
     ))
     .change(Change::ClampMss {

@@ -19,8 +19,8 @@ impl BlackHole<'_> {
         let rows = seen.chain(self.hung.iter().map(|(_, s)| s.row));
         let to = self.path.to;
         say!(
-            "{hung} to {to} retransmitted one segment over and over on the RTO: {timeouts} times in \
-             all, up to {most_in_a_row} in a row, over {hung_ns} (median).",
+            "{hung} to {to} retransmitted one segment over and over on the RTO: {timeouts} times in total, up to \
+             {most_in_a_row} in a row, over {hung_ns} (median).",
             hung = Quantity::of(self.hung.len() as u64, "connection"),
             timeouts = Quantity::count(stalls().map(Stall::in_a_row).sum::<u64>()),
             most_in_a_row = Quantity::count(stalls().map(Stall::in_a_row).max().unwrap_or(0)),
@@ -36,8 +36,8 @@ impl BlackHole<'_> {
         };
         let rows = self.hung.iter().map(|(_, s)| s.row).take(SHOWN_ROWS);
         say!(
-            "What hangs is of full size: {in_flight_bytes} in {in_flight_segments} of at most {mss} \
-             bytes, which make packets of up to {pmtu}.",
+            "The hanging segments are full-size: {in_flight_bytes} in {in_flight_segments} of at most {mss} bytes, \
+             that is, packets of up to {pmtu}.",
             in_flight_bytes = Quantity::bytes(sum(|s| s.bytes)).rows(rows),
             in_flight_segments = Quantity::of(sum(|s| s.segments), "segment"),
             mss = self.mss(),
@@ -50,8 +50,8 @@ impl BlackHole<'_> {
         let (made, rows) = &self.made;
         let waited = self.hung.iter().map(|(e, _)| e.transfer.stall.beside);
         say!(
-            "Meanwhile smaller packets passed the same way: {established} opened, and {timeouts_after} \
-             of the timeouts came after one had passed.",
+            "Meanwhile smaller packets passed in the same direction: {established} opened, and {timeouts_after} of \
+             the timeouts came after one had passed.",
             established = Quantity::of(*made, "connection").rows(rows.iter().copied()),
             timeouts_after = Quantity::count(waited.sum::<u64>())
         )
@@ -74,7 +74,7 @@ impl BlackHole<'_> {
         let rows = self.hung.iter().map(|(_, s)| s.row).take(SHOWN_ROWS);
         (sacked > 0).then(|| {
             say!(
-                "Of their own segments {sacked} that were sent later arrived (SACK).",
+                "{sacked} of their own segments that were sent later arrived (SACK).",
                 sacked = Quantity::count(sacked).rows(rows)
             )
         })
@@ -85,13 +85,13 @@ impl BlackHole<'_> {
         let (story, netns) = (self.path.story, self.path.netns);
         let probing = story.settings.get(netns, sysctl::TCP_MTU_PROBING)?;
         let smaller = match probing.number(0) {
-            Some(0) => "lets them try nothing smaller",
-            _ => "lets them try smaller ones only after some timeouts",
+            Some(0) => "keeps them from trying smaller ones",
+            _ => "makes them try smaller ones only after some timeouts",
         };
         let (name, value) = (sysctl::TCP_MTU_PROBING, &*probing.text);
         let pmtu = self.pmtu();
         let says = format!(
-            "They still take {pmtu} bytes for the MTU of the path, and {name}={value} {smaller}."
+            "They still assume a path MTU of {pmtu} bytes, and {name}={value} {smaller}."
         );
         // Of those messages "fragmentation needed" is one; IPv4 only.
         let known = self.path.to.ip().is_ipv4() && story.counters.covers(netns);
@@ -99,7 +99,7 @@ impl BlackHole<'_> {
         let icmp = told.as_ref().map_or(String::new(), |told| {
             let n = Quantity::count(told.by);
             let counter = counter::IN_DEST_UNREACHS;
-            format!(" ICMP messages that something was unreachable: {n} ({counter}).")
+            format!(" ICMP messages that a destination was unreachable: {n} ({counter}).")
         });
         let rows = told.iter().flat_map(|told| told.rows());
         let step = Step::new(says + &icmp)

@@ -115,7 +115,7 @@ fn judge(asker: &Asker) -> Option<Finding> {
         .fix([fix])
         .affects(asker.impact(), Lost::elsewhere(attempts.total_ns))
         .because(format!(
-            "{} of {comm} are in {BIND}, and {n} connections were in the way",
+            "{} of {comm} are in {BIND}, and {n} connections had to be passed",
             Quantity::of(asker.inside, "sample")
         ))
         .rests_on(&[
@@ -174,7 +174,7 @@ impl Asker<'_> {
     fn impact(&self) -> Impact {
         let n = self.attempts.count;
         let says = format!(
-            "{} were refused and cost {} of CPU time; while one lasts nobody is accepted at that port.",
+            "{} were refused and cost {} of CPU time; accept() on that port is blocked meanwhile.",
             Quantity::of(n, "bind() call"),
             duration(self.attempts.total_ns)
         );
@@ -193,22 +193,21 @@ impl Asker<'_> {
         let seconds = self.cpu_seconds();
         [
             say!(
-                "{who} called bind() for {at} {calls}{often}: refused with EADDRINUSE after {median_us} \
-                 in the median.",
+                "{who} called bind() for {at} {calls}{often}: refused with EADDRINUSE after {median_us} (median).",
                 calls = Quantity::times(self.attempts.count)
                     .rows(calls.iter().map(|c| c.row).take(SHOWN_ROWS)),
                 median_us = Quantity::new(took_ns as f64 / 1e3, duration(took_ns))
             )
             .number_if("calls_per_s", rate),
             say!(
-                "{owners} shared the port{which} with its listener then: a call passes them all.",
+                "{owners} shared the port{which} with its listener then: a call walks past all of them.",
                 owners = Quantity::of(in_the_way, "accepted connection")
                     .rows(self.owners.rows.iter().copied())
             )
             .number("owners_per_s", in_the_way as f64 * rate.unwrap_or(0.0)),
             say!(
-                "{who} spent {cpu_seconds} of CPU time ({samples}) in {BIND}, with a lock held that \
-                 accepting connections wants, too.",
+                "{who} spent {cpu_seconds} of CPU time ({samples}) in {BIND}, holding a lock that accepting \
+                 connections also needs.",
                 cpu_seconds = Quantity::new(seconds, duration((seconds * 1e9) as u64)),
                 samples = Quantity::of(self.inside, "sample").rows(self.rows.iter().copied())
             ),
@@ -222,7 +221,7 @@ impl Asker<'_> {
         [
             within(
                 format!(
-                    "{} × {} in the way on average × {} ns = time in bind()",
+                    "{} × {} to pass on average × {} ns = time in bind()",
                     Quantity::of(calls.len() as u64, "call"),
                     Quantity::of(walked / calls.len().max(1) as u64, "connection"),
                     figure(limits::PORT_OWNER.number())
@@ -249,30 +248,30 @@ fn advice(asker: &Asker, scope: &Scope, took: &str) -> Vec<Advice> {
     );
     let look = shell!("ss -ltnH 'sport = :{port}'", port);
     let without = Advice::to(
-        "Leave SO_REUSEADDR off where bind() only asks whether a port is free.",
+        "Leave SO_REUSEADDR off where bind() only checks whether a port is free.",
     )
     .at(format!("the source of {comm}"))
     .risk(
-        "Without it a port counts as taken as long as one of its connections is in TIME_WAIT (60 \
-             s): a server that binds to listen wants it.",
+        "Without it a port counts as in use as long as one of its connections is in TIME_WAIT (60 s): a server that \
+             binds to listen needs it.",
     )
     .effect(format!(
-        "The first connection refuses the call: {at_once} (measured on Linux 6.18), not {took}, \
-             whatever their number."
+        "The first connection refuses the call: {at_once} (measured on Linux 6.18), not {took}, whatever the number \
+             of connections."
     ));
     vec![
         match scope.pid {
             Some(pid) => without.change(Change::BindWithoutReuse { pid }),
             None => without,
         },
-        Advice::to("Ask for the listener instead of calling bind().")
+        Advice::to("Look up the listener instead of calling bind().")
             .by(command_in(&scope.netns, look))
             .at(format!("whatever starts {comm} or relies on it"))
-            .risk("None: a look-up changes nothing and holds no lock of the port.")
+            .risk("None: a look-up changes nothing and does not hold the port's lock.")
             .effect("Only listeners are listed, not their connections."),
         Advice::to(
-            "To serve the port with several processes, set SO_REUSEPORT before bind(), on the socket \
-             that listens now, too.",
+            "To serve the port with several processes, set SO_REUSEPORT before bind(), also on the socket that \
+             listens now.",
         )
         .at("both servers' source or configuration (nginx: listen … reuseport)")
         .risk(
@@ -283,8 +282,8 @@ fn advice(asker: &Asker, scope: &Scope, took: &str) -> Vec<Advice> {
             "bind() succeeds without a walk: {at_once} (measured on Linux 6.18), not {took}."
         )),
         Advice::to(
-            "To take the port over, have the listening socket handed over, or wait for the old \
-             server's end before the next attempt.",
+            "To take over the port, hand over the listening socket, or wait until the old server has exited before \
+             the next attempt.",
         )
         .at("the supervisor (systemd: a .socket unit, RestartSec=)")
         .risk("None for others.")

@@ -179,8 +179,7 @@ impl<'a> Walker<'a> {
         let mut took: Vec<u64> = self.calls.iter().map(Connecting::took_ns).collect();
         let least = took.iter().min().copied().unwrap_or(0);
         let says = format!(
-            "{} of {} took {} and more, in which the kernel took no TCP packet: {} in all, {} of the \
-             time.",
+            "{} of {} took at least {}, in which the kernel took no TCP packet: {} in total, {} of the time.",
             count(affected),
             Quantity::of(of, "connect"),
             duration(least),

@@ -69,7 +69,7 @@ impl Filled<'_> {
         let window = Quantity::bytes(taken.widest_wnd);
         let rate = self.held.iter().map(per_s).sum::<f64>();
         let says = format!(
-            "{} of {} took a window of {window} in each round trip, {} in all.",
+            "{} of {} took a window of {window} in each round trip, {} in total.",
             Quantity::count(n),
             Quantity::of(self.all, "transfer"),
             Quantity::rate(rate)

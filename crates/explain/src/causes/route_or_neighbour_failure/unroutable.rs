@@ -109,7 +109,7 @@ fn of_caller(story: &Story, (netns, pid): (u32, u32), way: &NoWay) -> Finding {
     Case::new(story, CAUSE, scope.clone())
         .since(Since::at(story, way.first_ns, Began::Seen))
         .title([
-            format!("No route leads from here to {}: {failed} of {who} ended with {error}.", list(&to)),
+            format!("There is no route from here to {}: {failed} of {who} ended with {error}.", list(&to)),
             format!("{who} has no route to {first}: {failed} ended with {error}."),
             format!("{who} has no route to {first}."),
         ])
@@ -122,7 +122,7 @@ fn of_caller(story: &Story, (netns, pid): (u32, u32), way: &NoWay) -> Finding {
             Impact::of(way.count, way.count, "connects", says),
             Lost::elsewhere(without).in_outage(Some(longest)),
         )
-        .because("connect() itself returned the error: no packet was made of it")
+        .because("connect() itself returned the error: no packet was sent")
         .steps([say!(
             "{calls} of {who} returned {error}, to {to}.",
             calls = Quantity::of(way.count, "connect").rows(way.rows),
@@ -131,7 +131,7 @@ fn of_caller(story: &Story, (netns, pid): (u32, u32), way: &NoWay) -> Finding {
         .rules_out([never_left(story, (netns, pid), way)])
         .checks(counts.then(|| {
             at_least(
-                "packets and connects without a route (IpOutNoRoutes) ≥ IPv4 connects that failed for want of one",
+                "packets and connects without a route (IpOutNoRoutes) ≥ IPv4 connects that failed without one",
                 way.ipv4,
                 rise.by,
                 "connects",
@@ -152,7 +152,7 @@ fn never_left(story: &Story, who: (u32, u32), way: &NoWay) -> RuledOut {
     RuledOut::by(
         Id::CONNECTION_REFUSED,
         say!(
-            "these calls sent no SYN; of {sent} that it did send to there, resets answered {refused}",
+            "these calls sent no SYN; resets answered {refused} of {sent} that it did send there",
             sent = Quantity::of(sent, "SYN"),
             refused = Quantity::count(refused)
         ),
@@ -193,12 +193,12 @@ fn of_counter(story: &Story, netns: u32, (by, intervals): (u64, usize)) -> Findi
     let times = Quantity::of(by, "time").rows(rise.rows());
     Case::new(story, CAUSE, scope.clone())
         .title([
-            format!("No route leads where {} were to go, in {at}.", many(by)),
-            format!("No route leads where {} were to go.", many(by)),
+            format!("No route for {} in {at}.", many(by)),
+            format!("There was no route for {}.", many(by)),
         ])
         .fix([
-            "Record the calls, too, to see whose: tcpwhy explain --with calls.".to_string(),
-            "See whose: tcpwhy explain --with calls.".into(),
+            "Also record the calls, to see the process: tcpwhy explain --with calls.".to_string(),
+            "See the process: tcpwhy explain --with calls.".into(),
         ])
         .affects(
             Impact::of(by, by, "times", format!("{by} connects or packets found no route.")),
@@ -207,21 +207,21 @@ fn of_counter(story: &Story, netns: u32, (by, intervals): (u64, usize)) -> Findi
         .because("the kernel counts each")
         .at_most(
             Level::Low,
-            "whose they were is not recorded, and UDP is counted, too",
+            "the process was not recorded, and UDP is counted, too",
         )
         .steps([say!(
             "IpOutNoRoutes rose {times} in {intervals} between samples: connect() or a packet found no route.",
             times,
             intervals = Quantity::of(intervals as u64, "interval")
         )])
-        .advise([Advice::to("See who asks, and for which address.")
+        .advise([Advice::to("See which process connects, and to which address.")
             .by(shell!("tcpwhy explain --with calls --for 10s"))
             .at("this host")
             .risk("None: it only looks.")
             .effect("Names the process, the address and the error of each connect() that fails.")
             .change(Change::RepairPath {
                 from: at.clone(),
-                to: "where no route leads".into(),
+                to: "a destination without a route".into(),
             })])
         .verify("`nstat -z IpOutNoRoutes` no longer rises.")
 }
@@ -240,9 +240,9 @@ fn route(netns: &Netns, to: &str) -> Advice {
     ))
     .by(command_in(netns, shell!("ip route get {to}", to)))
     .at(format!(
-        "{at}; the command shows the way that it would take, or the same error"
+        "{at}; the command shows the route that it would take, or the same error"
     ))
-    .risk("A new route moves whatever else it fits.")
+    .risk("A new route also moves other traffic that it matches.")
     .effect("connect() sends its SYN.")
     .change(Change::RepairPath {
         from: at.clone(),

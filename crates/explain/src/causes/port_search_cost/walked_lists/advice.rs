@@ -13,8 +13,8 @@ impl Walker<'_> {
             Advice::to("Use a kernel whose in_pcblookup_local() leaves TIME_WAITs to their timer.")
                 .at("the host; FreeBSD backed the purge (in_pcb.c 1.125) out on 2006-09-06")
                 .risk(
-                    "A connection that this host closes first then holds its port for twice \
-             net.inet.tcp.msl: with too many connects per second none is left.",
+                    "A connection that this host closes first then holds its port for twice net.inet.tcp.msl: with \
+             too many connects per second no port is left.",
                 )
                 .effect(format!(
                     "Each entry is passed once: {}, not {}.",
@@ -22,11 +22,11 @@ impl Walker<'_> {
                     entries(self.passed() as u64)
                 ));
         let keep =
-            Advice::to("Use connections again (keep-alive, a pool): to the servers and from them.")
+            Advice::to("Reuse connections (keep-alive, a pool): to the servers and from them.")
                 .at("the configuration of both")
-                .risk("Idle connections stay open: they stand in the lists, too.")
+                .risk("Idle connections stay open: they are in the lists, too.")
                 .effect(
-                    "Fewer TIME_WAITs to pass; the cost falls with their number times that of open \
+                    "Fewer TIME_WAITs to pass; the cost is proportional to their number times that of open \
              connections.",
                 );
         // What the kernel's author did comes first; the range works at once, and is there meanwhile.
@@ -55,14 +55,12 @@ impl Walker<'_> {
         .by(shell!("sysctl {name}={value}", name, value))
         .at("the host; /etc/sysctl.conf keeps it. Or let the servers listen below the range")
         .risk(format!(
-            "Of the range cut so {} are left for connections; {} were in use at most, TIME_WAITs \
-             included.",
+            "The reduced range leaves {} for connections; {} were in use at most, TIME_WAITs included.",
             Quantity::of(to - from + 1, "port"),
             count(in_use)
         ))
         .effect(
-            "connect() no longer comes past the connections of servers: a candidate has one entry, or \
-             none.",
+            "connect() no longer walks past the connections of servers: a candidate has one entry, or none.",
         )
         .change(Change::Sysctl {
             netns: self.netns,

@@ -31,8 +31,8 @@ impl Walker<'_> {
         let mut took: Vec<u64> = self.searches.iter().map(Connecting::took_ns).collect();
         let took = duration(median(&mut took).unwrap_or(0));
         say!(
-            "connect() of {comm} took {took} in the median ({searches}), of which the search for a \
-             local port took up to {longest_search_ms}.{others}",
+            "connect() of {comm} took {took} (median, {searches}); the search for a local port took up to \
+             {longest_search_ms} of it.{others}",
             searches = Quantity::of(self.searches.len() as u64, "call")
                 .rows(self.searches.iter().map(|s| s.row).take(SHOWN_ROWS)),
             longest_search_ms = Quantity::ns(self.longest_ns())
@@ -54,8 +54,8 @@ impl Walker<'_> {
         let longest = all.iter().max_by_key(|w| w.waited_ns)?;
         let (comm, waker) = (self.comm, &longest.waker_comm);
         Some(say!(
-            "{waits} of {comm} ended when that search was over, the longest after {longest_wait_ms}: \
-             for a lock of the kernel, in connect(), until {waker} let go of it.",
+            "{waits} of {comm} ended when that search was over, the longest after {longest_wait_ms}: for a kernel \
+             lock, in connect(), until {waker} released it.",
             waits = Quantity::of(all.len() as u64, "wait")
                 .rows(all.iter().map(|w| w.row).take(SHOWN_ROWS)),
             longest_wait_ms = Quantity::ns(longest.waited_ns)
@@ -77,8 +77,8 @@ impl Walker<'_> {
         let rows = passed.rows().chain(ended.rows()).take(2 * SHOWN_ROWS);
         (ended.by > 0).then(|| {
             say!(
-                "It passed {iterations} of lists and ended {expired}: {iterations_per_expired} for \
-                 each, as it begins again at the head after each.",
+                "It passed {iterations} of lists and ended {expired}: {iterations_per_expired} for each, as it \
+                 restarts at the head after each.",
                 iterations = Quantity::new(passed.by, entries(passed.by)).rows(rows),
                 expired = Quantity::of(ended.by, TcpState::TimeWait.as_str()),
                 iterations_per_expired = Quantity::new(each, entries(each as u64))
@@ -95,9 +95,9 @@ impl Walker<'_> {
         let (first, last, found) = (range.first, range.last, search.port);
         Some(
             say!(
-                "Servers listen on {low} to {high}, within the range from which connect() chooses \
-                 ({first}-{last}), and it found {found}, the next one. In the lists of these ports \
-                 hung {open} and {time_wait}, the youngest in front.",
+                "Servers listen on {low} to {high}, within the range from which connect() chooses ({first}-{last}), \
+                 and it found {found}, the next one. The lists of these ports held {open} and {time_wait}, the \
+                 youngest in front.",
                 open = Quantity::of(met.open, "open connection").rows(range.rows.iter().copied()),
                 time_wait = Quantity::of(met.time_wait, TcpState::TimeWait.as_str())
                     .rows(met.rows.iter().copied())
