@@ -109,7 +109,7 @@ fn read_in_time(asked: &Asked) -> Option<Step> {
     let filled = filled(asked.story, ends).len();
     (filled > 0 && filled == ends.len()).then(|| {
         say!(
-            "all {filled} got the whole window again within a round trip: what came was read",
+            "all {filled} got the whole window again within a round trip: received data was read",
             filled = Quantity::count(filled as u64).rows(sample_rows(ends))
         )
     })
@@ -258,7 +258,7 @@ fn judge(reader: &Reader) -> Finding {
         .at_most_if(
             Level::Low,
             sends.is_empty() && !reader.is_closed(),
-            "the window had room in most samples: that the senders wait for it is inferred from what lies unread",
+            "the window had room in most samples: that the senders wait for it is inferred from the unread data",
         )
         .steps(reader.senders_wait())
         .steps([reader.unread_data()])
@@ -303,7 +303,7 @@ impl Reader<'_> {
             format!("; their senders waited {share} of the time for the window")
         };
         let by = if self.senders.is_empty() && !self.is_closed() {
-            "by a reader that is behind"
+            "by a reader that falls behind"
         } else {
             "by a closed receive window"
         };
@@ -324,8 +324,7 @@ impl Reader<'_> {
         let share = Quantity::share(rwnd_share(&self.senders));
         (!self.senders.is_empty()).then(|| {
             say!(
-                "{senders} waited {rwnd_limited} of the time with something to send for the receiver's \
-                 window.",
+                "{senders} waited for the receiver's window for {rwnd_limited} of the time with data to send.",
                 rwnd_limited = share.rows(sample_rows(&self.senders))
             )
         })
@@ -334,8 +333,8 @@ impl Reader<'_> {
     fn unread_data(&self) -> Step {
         let sum = |of: fn(&End) -> u32| Quantity::count(self.slow.iter().map(of).sum::<u32>());
         say!(
-            "{unread} of {samples} samples found unread data in the receive queue, {unread_bytes} in \
-             the median, and {closed} found the window closed.",
+            "{unread} of {samples} samples found unread data in the receive queue, {unread_bytes} (median), and \
+             {closed} found the window closed.",
             unread = sum(|e| e.transfer.unread).rows(sample_rows(&self.slow)),
             samples = sum(|e| e.transfer.samples),
             unread_bytes = self.unread(),
@@ -368,7 +367,7 @@ impl Reader<'_> {
         let mbit = |rate: f64| rounded(rate * 8.0 / 1e6);
         Some(Check {
             formula: format!(
-                "widest window ÷ shortest round trip = {} ÷ {}, far above what was read",
+                "widest window ÷ shortest round trip = {} ÷ {}, far above the read rate",
                 Quantity::bytes(widest.bytes),
                 Quantity::us(widest.min_rtt_us)
             ),
@@ -376,7 +375,7 @@ impl Reader<'_> {
             measured: mbit(widest.rate),
             unit: "Mbit/s".into(),
             agrees: widest.has_room(),
-            tolerance: "at most half of it: the reader limits, and not the buffer".into(),
+            tolerance: "at most half of it: the reader is the limit, not the buffer".into(),
         })
     }
 }
@@ -390,18 +389,17 @@ fn advice(scope: &Scope, at: Endpoint, comm: &str, rate: &Quantity) -> Advice {
         shell!("ss -tmi 'sport = :{port}'", port = at.port),
     );
     Advice::to(format!(
-        "Make {comm} read as data comes: move what it does between reads to another thread, or read \
-         more at a time."
+        "Make {comm} read data as it arrives: move its work between reads to another thread, or read more at a time."
     ))
     .by(threads.or(sockets))
     .at(format!(
         "the source of {comm}; the command shows where its time goes"
     ))
     .risk(
-        "What was held back in the senders then waits in the application's memory: bound it.",
+        "Data held back in the senders then waits in the application's memory: limit it.",
     )
     .effect(format!(
-        "The senders are no longer held to {rate}; the path then decides."
+        "The senders are no longer limited to {rate}; the path is then the limit."
     ))
     .change(Change::ReadFaster {
         listener: at.to_string(),

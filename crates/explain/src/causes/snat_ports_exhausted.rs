@@ -18,7 +18,7 @@ pub(crate) const CAUSE: Cause = Cause {
     seen_from: || RULE.told_from(),
     signature: &[
         "connects through NAT time out to one destination only",
-        "connects of pods take 1 s or more to one address outside",
+        "connects from pods to one external address take 1 s or more",
     ],
     rivals: &[
         Id::CONNTRACK_INSERT_FAILED,
@@ -67,17 +67,17 @@ fn finding(tracking: &Tracking) -> Option<Finding> {
             format!("Translate to more addresses or ports, or keep fewer connections to {at}."),
             "Translate to more addresses or ports, or keep fewer connections.".into(),
         ])
-        .because("the table counts what it could not insert, always when as many connections were established as ever")
+        .because("insert_failed rose, always while the connection count to a destination was at its maximum")
         .steps(tracking.counted())
         .steps([
             say!(
-                "Whenever {host} dropped one, {held_then} to {at} had an entry, of {held_most} at most: that is \
-                 how many ports there are.",
+                "Whenever {host} dropped one, {held_then} to {at} had an entry, of {held_most} at most: that is the \
+                 number of ports.",
                 held_then = Quantity::of(least, "connection").rows(rows),
                 held_most = Quantity::count(most)
             ),
             say!(
-                "Of {lost_once} that lost a SYN {lost_twice} lost a second one.",
+                "{lost_twice} of {lost_once} that lost a SYN lost a second one.",
                 lost_once = Quantity::of(tracking.lost_again.0, "connect").rows(tracking.rows()),
                 lost_twice = Quantity::count(tracking.lost_again.1)
             ),
@@ -92,7 +92,7 @@ fn finding(tracking: &Tracking) -> Option<Finding> {
 /// Two packets that race for an entry do so at any number of connections; a range that is full has one.
 fn plateau(least: u64, most: u64) -> [Check; 1] {
     [Check {
-        formula: "connections with an entry when a SYN was dropped, at least = the most there were"
+        formula: "least connections with an entry when a SYN was dropped = the maximum"
             .into(),
         expected: most as f64,
         measured: least as f64,
@@ -105,29 +105,29 @@ fn plateau(least: u64, most: u64) -> [Check; 1] {
 fn advice(at: Endpoint, netns: &Netns, most: u64) -> [Advice; 2] {
     [
         Advice::to(format!(
-            "Let the rule that translates connections to {at} use more addresses, or a wider range of ports: \
-             {} are in use.",
+            "Give the rule that translates connections to {at} more addresses, or a wider range of ports: {} are in \
+             use.",
             count(most)
         ))
         .by(command_in(netns, shell!("nft -a list table ip nat")))
         .at(sentence!(
-            "the NAT rules of {place}; `conntrack -L -d {addr}` shows who holds the ports",
+            "the NAT rules of {place}; `conntrack -L -d {addr}` shows which clients hold the ports",
             place = namespace(netns),
             addr = at.addr
         ))
-        .risk("Servers that know clients by their address must know the new ones.")
-        .effect(format!("Each address more has room for as many as {} again.", count(most)))
+        .risk("Servers that identify clients by address must learn the new ones.")
+        .effect(format!("Each additional address adds {} ports.", count(most)))
         .change(Change::MoreAddresses {
             to: at.to_string(),
             value: 2,
         }),
         Advice::to(format!(
-            "Let the clients keep and share connections to {at} instead of opening one for each request, and \
-             close what is idle."
+            "Have the clients keep and share connections to {at} instead of opening one for each request, and close \
+             idle ones."
         ))
         .at("the configuration of the clients' pools")
         .risk("None.")
-        .effect("Fewer ports are taken at a time."),
+        .effect("Fewer ports are in use at a time."),
     ]
 }
 

@@ -17,7 +17,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Connections,
     needs: &[&[SourceName::Counters, SourceName::Drops]],
     seen_from: || {
-        "20 segments dropped from the backlog of a socket, 0.1 % of what is received".into()
+        "20 segments dropped from the backlog of a socket, 0.1 % of the segments received".into()
     },
     signature: &[
         "TCPBacklogDrop rises in nstat",
@@ -87,24 +87,24 @@ fn judge(story: &Story, netns: u32, counted: u64) -> Option<Finding> {
     let formula = "segments that the kernel counts (TCPBacklogDrop) = drops seen with that reason";
     let case = Case::new(story, CAUSE, scope)
         .title([
-            format!("The backlog of a socket of {who} is full: {segments} dropped, {part} of what came."),
+            format!("The backlog of a socket of {who} is full: {segments} dropped, {part} of all."),
             format!("The backlog of a locked socket is full: {segments} dropped."),
         ])
         .fix([format!(
-            "Let {who} read and write less at a time, or give its sockets more buffer."
+            "Have {who} read and write less at a time, or give its sockets more buffer."
         )])
         .affects(
             Impact::of(lost, received.by.max(lost), "packets", says),
             Lost::unknown(),
         )
-        .because("the kernel counts what finds the backlog of a socket full")
+        .because("the kernel counts segments that find the backlog of a socket full")
         .at_most_if(
             Level::Medium,
             seen == 0,
-            "drops were not recorded: which sockets they were is not known",
+            "drops were not recorded: the sockets are unknown",
         )
         .steps([say!(
-            "{dropped} came while their socket was locked and its backlog full: {share} of {received}.",
+            "{dropped} arrived while their socket was locked and its backlog full: {share} of {received}.",
             dropped = Quantity::of(lost, "segment").rows(rows.into_iter().chain(rise.rows()).take(SHOWN_ROWS)),
             share = Quantity::share(share),
             received = Quantity::of(received.by, "segment").rows(received.rows())
@@ -127,16 +127,16 @@ fn advice(story: &Story, scope: &Scope, who: &str) -> Advice {
         &scope.netns,
         name,
         &value,
-        "Each connection may take so much memory.",
-        "More may wait while the socket is locked.".into(),
+        "Each connection may use that much memory.",
+        "More segments may wait while the socket is locked.".into(),
     );
     let at = format!(
-        "{}; the backlog may hold the send and the receive buffer",
+        "{}; the backlog may hold as much as the send and the receive buffer",
         namespace(&scope.netns)
     );
     Advice {
         action: format!(
-            "Set {name}=\"{value}\"; better, let {who} move less per call, and not call from many threads at once."
+            "Set {name}=\"{value}\"; better, have {who} move less per call, and not call from many threads at once."
         ),
         ..set.at(at)
     }

@@ -15,12 +15,12 @@ use crate::vocabulary::*;
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::SOFTIRQ_STARVATION,
     number: "C16",
-    title: "packets wait for the kernel's turn on a CPU",
+    title: "packets wait until the kernel gets a CPU",
     page: include_str!("softirq_starvation.md"),
     layer: Layer::ThisHost,
     ground: Ground::Host,
     needs: &[&[SourceName::Threads]],
-    seen_from: || "ksoftirqd runnable 10 % of the time, 100 ms in all".into(),
+    seen_from: || "ksoftirqd runnable 10 % of the time, 100 ms in total".into(),
     signature: &[
         "ksoftirqd at 100 %",
         "all connections stall together for tens of milliseconds",
@@ -64,12 +64,12 @@ fn no(asked: &Asked) -> Option<Step> {
     };
     Some(match longest.map(|t| (&t.comm, t.waited_ns())) {
         Some((comm, waited_ns)) => say!(
-            "the kernel's threads for packets waited {softirq_waited} for a CPU in all, {comm} {waited}",
+            "the kernel's packet threads waited {softirq_waited} for a CPU in total, {comm} {waited}",
             softirq_waited,
             waited = Quantity::ns(waited_ns)
         ),
         None => say!(
-            "the kernel's threads for packets waited {softirq_waited} for a CPU in all",
+            "the kernel's packet threads waited {softirq_waited} for a CPU in total",
             softirq_waited
         ),
     })
@@ -99,7 +99,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         ];
         every(waits.into_iter().chain((!obvious).then_some(mean)))
     });
-    Verdict::nearest(places, "no thread of the kernel for packets was seen")
+    Verdict::nearest(places, "no kernel thread for packets was seen")
 }
 
 /// They wait, but not behind somebody who comes first.
@@ -110,8 +110,8 @@ fn behind_equals(story: &Story, serving: &[&Thread], softirq_waited: Quantity) -
     let behind: u64 = ahead.iter().map(Rivals::explained_ns).sum();
     (!ahead.iter().any(Rivals::explain_the_wait)).then(|| {
         say!(
-            "the kernel's threads for packets waited {softirq_waited} for a CPU in all, {behind} of it \
-             behind somebody who comes first",
+            "the kernel's packet threads waited {softirq_waited} for a CPU in total, {behind} of it behind \
+             higher-priority work",
             softirq_waited,
             behind = Quantity::ns(behind)
         )
@@ -125,7 +125,7 @@ fn nobody_ahead(story: &Story) -> Option<Step> {
     let of = samples(busy);
     (!limits::STARVED_SHARE.reached(outside, of)).then(|| {
         say!(
-            "{outside_kernel} of {busy_samples} were outside the kernel: nobody kept it from its work",
+            "{outside_kernel} of {busy_samples} were outside the kernel: nothing delayed it",
             outside_kernel = Quantity::count(outside),
             busy_samples = Quantity::of(of, "busy sample")
         )
@@ -177,14 +177,14 @@ fn judge(starved: &Starved) -> Finding {
         .placed(Place::Cpus(rivals.cpus.clone()))
         .title([
             format!(
-                "Packets wait: {comm} wants {place} and waits {share} of the time, behind {ahead}."
+                "Packets wait: {comm} waits {share} of the time for {place}, behind {ahead}."
             ),
             format!("Packets wait: {comm} waits {share} of the time for {place}."),
         ])
         .fix([if rivals.may_yield() { format!("Move {ahead} off {place}, or run it under SCHED_IDLE.") } else { format!("Have packets handled on another CPU than {place}.") }])
         .affects(starved.impact(), Lost::elsewhere(thread.waited_ns()))
         .because(format!(
-            "the scheduler itself told when {comm} was runnable and when it ran"
+            "runnable and running times of {comm} come from sched_switch"
         ))
         .rests_on(&[SourceName::Profile])
         .steps([thread_step(thread, &format!("{comm} (tid {})", thread.tid))])
@@ -195,8 +195,8 @@ fn judge(starved: &Starved) -> Finding {
         .steps(starved.heartbeats_step())
         .checks([rivals.check()])
         .advise(starved.advice())
-        .verify(sentence!("`tcpwhy stat threads` shows {comm} with next to nothing in column LAT, and requests no \
-             longer come in bursts.", comm))
+        .verify(sentence!("`tcpwhy stat threads` shows {comm} with almost nothing in column LAT, and requests no \
+             longer arrive in bursts.", comm))
 }
 
 impl<'a> Starved<'a> {
@@ -240,8 +240,7 @@ impl<'a> Starved<'a> {
         let overruns = self.overruns.as_ref()?;
         let (place, comm) = (self.rivals.place(), &self.thread.comm);
         Some(say!(
-            "The budget of a softirq on {place} ran out {overruns} with packets left: the rest is left \
-             to {comm}.",
+            "The budget of a softirq on {place} ran out {overruns} with packets pending: {comm} handles the rest.",
             overruns
         ))
     }
@@ -253,8 +252,7 @@ impl<'a> Starved<'a> {
         let thread = threads.find(|t| t.pid == first.pid)?;
         let comm = &thread.comm;
         Some(say!(
-            "{comm} waited for a CPU for {waiting_share} of the time: it comes first, as with a \
-             real-time priority.",
+            "{comm} waited for a CPU for {waiting_share} of the time: it runs first, as with a real-time priority.",
             waiting_share = Quantity::share(thread.waiting()).rows(thread.rows())
         ))
     }
@@ -269,7 +267,7 @@ impl<'a> Starved<'a> {
         let rows = resent.iter().filter_map(|c| c.row()).take(SHOWN_ROWS);
         (n > 0).then(|| {
             say!(
-                "{resent} retransmitted on {connections}: late is as good as lost to a timer.",
+                "{resent} retransmitted on {connections}: to a timer a delayed packet is a lost one.",
                 resent = Quantity::of(n, "segment").rows(rows)
             )
         })
@@ -294,12 +292,13 @@ impl<'a> Starved<'a> {
         let every = duration(every);
         Some(match others {
             0 => say!(
-                "{late} from {from} (every {every}) came {up_to}{latest} late on {place}.",
+                "{late} from {from} (every {every}) arrived {up_to}{latest} late on {place}.",
                 late,
                 latest = most
             ),
             n => say!(
-                "{late} from {from} (every {every}) came {up_to}{latest} late on {place}, and those of {others}.",
+                "{late} from {from} (every {every}) arrived {up_to}{latest} late on {place}, as did those of \
+                 {others}.",
                 late,
                 latest = most,
                 others = Quantity::of(n, "other flow")
@@ -310,20 +309,19 @@ impl<'a> Starved<'a> {
     fn advice(&self) -> Vec<Advice> {
         if self.rivals.may_yield() {
             return self.rivals.stand_back(
-                "What has a real-time priority has it for a reason: see what it needs first.",
+                "A real-time priority may have a reason: find out what it needs first.",
             );
         }
         let place = self.rivals.place();
         let elsewhere = Advice::to(format!(
-            "Have the packets of {} handled on another CPU than {place}: spread the device's \
-             interrupts, or set RPS.",
+            "Handle the packets of {} on another CPU than {place}: spread the device's interrupts, or set RPS.",
             self.thread.comm
         ))
         .by(shell!("grep -H . /sys/class/net/*/queues/rx-*/rps_cpus"))
         .at("the host; the command shows which CPUs handle the packets of each queue")
         .risk("Packets handled on another CPU than their application's cost more cache misses.")
         .effect(format!(
-            "{} on {place} cannot stand back, and no longer delays them.",
+            "{} on {place} need not yield, and no longer delays them.",
             self.rivals.ahead()
         ));
         vec![elsewhere]

@@ -97,7 +97,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         );
         every([Test::events(lost as u64, of, &limits::ONE, step)])
     });
-    let nothing = "of no connection that came is known which options it has";
+    let nothing = "the options of no incoming connection are known";
     Verdict::nearest(places, nothing)
 }
 
@@ -134,7 +134,7 @@ fn judge(cookies: &Cookies) -> Finding {
     if !unseen.is_empty() {
         let n = plural(unseen.len() as u64, "connection");
         let why = format!(
-            "the making of {n} was not seen; the kernel's count of accepted cookies covers them"
+            "the creation of {n} was not seen; the kernel's count of accepted cookies covers them"
         );
         case = if seen.is_empty() {
             case.at_most(Level::Medium, &why)
@@ -231,8 +231,8 @@ impl<'a> Cookies<'a> {
         let made = story.sums(self.here.listener.netns).cookies;
         // Without drops the ACKs among them that led to nothing are not known.
         let whole = story.health.sees(&SourceName::Drops);
-        let formula = "cookies that came back (SyncookiesRecv), less those whose ACK was dropped = \
-                       connections made from cookies";
+        let formula = "returned cookies (SyncookiesRecv), less those whose ACK was dropped = connections made from \
+                       cookies";
         let came_back = received.saturating_sub(dropped);
         (whole && received > 0 && !self.sorted.cookie.is_empty())
             .then(|| same_count(formula, came_back, made, "connections"))

@@ -12,7 +12,7 @@ use crate::vocabulary::*;
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::SYN_FLOOD,
     number: "C45",
-    title: "a flood of SYNs that nobody completes",
+    title: "a flood of SYNs that are never completed",
     page: include_str!("syn_flood.md"),
     layer: Layer::Network,
     ground: Ground::Listeners,
@@ -32,7 +32,7 @@ pub(crate) const CAUSE: Cause = Cause {
 
 /// Why it is no finding.
 const HOLDS: &str =
-    "SYN cookies hold: connects of others completed meanwhile, and none was dropped for it";
+    "SYN cookies hold: other connects completed meanwhile, and none was dropped because of the flood";
 
 /// A listener that gets SYNs which nobody completes.
 struct Flood<'a> {
@@ -150,8 +150,8 @@ impl<'a> Flood<'a> {
     fn steps(&self) -> Vec<Step> {
         let here = self.here;
         let came = say!(
-            "{cookies_sent} were sent as the SYN queue was full, and {cookies_returned} came back ({share}): \
-             clients that exist answer.",
+            "{cookies_sent} were sent as the SYN queue was full, and {cookies_returned} came back ({share}): real \
+             clients answer.",
             cookies_sent = Quantity::of(self.sent.by, "SYN cookie").rows(self.sent.rows()),
             cookies_returned = Quantity::count(self.returned.by).rows(self.returned.rows()),
             share = Quantity::share(self.returned.by as f64 / self.sent.by.max(1) as f64)
@@ -171,8 +171,8 @@ impl<'a> Flood<'a> {
         let ids = here.story.all(&here.listener.accepted);
         let rows = ids.filter_map(|(_, c)| c.row()).take(SHOWN_ROWS);
         let others = say!(
-            "{accepted} completed their handshake with it meanwhile, of which {resent} retransmitted \
-             something; ListenDrops rose by {listen_drops}.",
+            "{accepted} completed their handshake with it meanwhile, {resent} of which retransmitted segments; \
+             ListenDrops rose by {listen_drops}.",
             accepted = Quantity::of(accepted, "client").rows(rows),
             resent = Quantity::count(resent),
             listen_drops = here.risen(counter::LISTEN_DROPS)
@@ -186,8 +186,8 @@ impl<'a> Flood<'a> {
         let lost = self.unreturned() as f64 / self.sent.by.max(1) as f64;
         let measured = resent as f64 / accepted.max(1) as f64;
         (accepted > 0).then(|| Check {
-            formula: "share of accepted connections that retransmitted < share of cookies that did not come \
-                      back, which a path would have lost ÷ 2"
+            formula: "share of accepted connections that retransmitted < (share of cookies that did not \
+                      come back, as if the path had lost them) ÷ 2"
                 .into(),
             expected: analysis::words::rounded(lost),
             measured: analysis::words::rounded(measured),
@@ -205,16 +205,16 @@ impl<'a> Flood<'a> {
                 &netns,
                 sysctl::TCP_SYNCOOKIES,
                 1,
-                "None beyond today's: a cookie keeps SACK and window scaling only where timestamps are on.",
-                "Cookies stay on. A larger backlog would only be filled as well.".into(),
+                "None beyond the present one: a cookie keeps SACK and window scaling only where timestamps are on.",
+                "Cookies stay on. A larger backlog would fill up, too.".into(),
             ),
             Advice::to(format!(
-                "If the SYNs cost a CPU, limit them before the listener: by source, or by SYNPROXY, for port \
+                "If the SYNs use up a CPU, limit them in front of the listener: by source, or by SYNPROXY, for port \
                  {port}."
             ))
             .by(command_in(&netns, shell!("ss -tn state syn-recv 'sport = :{port}'", port)))
-            .at("a firewall before this host, or its own (nft `synproxy`); the command shows the sources")
-            .risk("A limit by source also meets clients behind one NAT.")
+            .at("a firewall in front of this host, or its own (nft `synproxy`); the command shows the sources")
+            .risk("A limit by source also affects clients behind one NAT.")
             .effect(format!(
                 "The {} that did not come back no longer reach the listener.",
                 plural(self.unreturned(), "SYN")
@@ -264,7 +264,7 @@ fn judge(flood: &Flood) -> Finding {
         )])
         .noted(flood.holds().then_some(HOLDS))
         .affects(Impact::of(unreturned, sent, "SYNs", says), Lost::unknown())
-        .because("cookies are sent when the SYN queue is full, and hardly any came back")
+        .because("cookies are sent when the SYN queue is full, and almost none came back")
         .steps(flood.steps())
         .checks(flood.no_path())
         .advise(flood.advice())

@@ -84,7 +84,7 @@ fn rule_out(whole: &Whole) -> Verdict {
     let places = whole.listeners().map(|here| {
         let local = here.listener.local;
         if !here.is_counted() {
-            return Some(Answered::unknown(format!("no counter was read where {local} listens")));
+            return Some(Answered::unknown(format!("no counters were read in the namespace of {local}")));
         }
         let full = here.rise(counter::TCP_REQ_Q_FULL_DROP);
         let n = full.by.saturating_add(early(here));
@@ -250,7 +250,7 @@ impl<'a> Overflow<'a> {
             unit: "connections".into(),
             agrees: longest
                 <= limit * (1.0 + limits::SAME_COUNT.share()) + limits::SAME_COUNT_SLACK.number(),
-            tolerance: "not above it by more than 10 % and 2".into(),
+            tolerance: "at most 10 % and 2 above".into(),
         })
     }
 }

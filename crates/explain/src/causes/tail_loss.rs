@@ -13,16 +13,16 @@ use crate::vocabulary::*;
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::TAIL_LOSS,
     number: "C18",
-    title: "the last segment of a message is lost, and a timer has to find out",
+    title: "the last segment of a message is lost, and only a timer notices",
     page: include_str!("tail_loss.md"),
     layer: Layer::Network,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
     seen_from: || "10 messages that waited for a timer, 0.1 % of them".into(),
     signature: &[
-        "requests that take 200 ms longer now and then",
+        "requests that sometimes take 200 ms longer",
         "latency p99 is 200 ms above p50",
-        "small requests are late, large transfers are well",
+        "small requests are delayed, large transfers are fine",
     ],
     rivals: &[
         Id::PATH_LOSS,
@@ -59,7 +59,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         let waited = || Quantity::count(losses.waited).rows(sample_rows(&losses.ends));
         let says = || {
             say!(
-                "{waited} of {segments} were retransmitted when a timer had fired",
+                "{waited} of {segments} were retransmitted by a timer",
                 waited = waited(),
                 segments = Quantity::of(losses.segments, "segment")
             )
@@ -206,12 +206,12 @@ impl<'a> Tails<'a> {
     fn back_step(&self) -> Step {
         let losses = &self.losses;
         let step = say!(
-            "{late_back} of {segments_back} had to wait for a timer, too.",
+            "{late_back} of {segments_back} also had to wait for a timer.",
             late_back = Quantity::count(losses.late()).rows(sample_rows(&losses.suffering)),
             segments_back = Quantity::of(losses.segments, "segment")
         );
         Step {
-            says: format!("The other way, {}, {}", self.path.name(), step.says),
+            says: format!("In the other direction, {}, {}", self.path.name(), step.says),
             ..step
         }
     }
@@ -220,8 +220,8 @@ impl<'a> Tails<'a> {
         let (late, ns) = self.late_answers;
         (late > 0).then(|| {
             say!(
-                "{late_answers} came {late_ms} late on average though nothing was retransmitted here: lost on the way \
-                 back, most likely, where the other end's timer has to find out.",
+                "{late_answers} arrived {late_ms} late on average though nothing was retransmitted here: most likely \
+                 lost on the way back, where only the other end's timer notices.",
                 late_answers = Quantity::of(late, "answer"),
                 late_ms = Quantity::ns(ns / late)
             )
@@ -232,10 +232,10 @@ impl<'a> Tails<'a> {
         let most = self.losses.suffering.iter();
         let most = most.map(|e| e.transfer.most_unacked).max().unwrap_or(0);
         say!(
-            "{waited} of them were the last in flight at their first loss, so only the RTO or a tail \
-             loss probe could repair them (at most {most_in_flight} in flight in any sample). Of all that \
-             was retransmitted the receivers had {duplicates} already (DSACK), where the answer was \
-             lost; so some {lost} of those that waited were lost.",
+            "{waited} of them were the last in flight at their first loss, so only the RTO or a tail loss probe \
+             could repair them (at most {most_in_flight} in flight in any sample). The receivers already had \
+             {duplicates} of all retransmitted segments (DSACK), where the answer was lost; so about {lost} of those \
+             that waited were lost.",
             waited = Quantity::count(self.losses.waited).rows(sample_rows(&self.losses.suffering)),
             duplicates = Quantity::count(self.losses.spurious),
             lost = Quantity::count(self.losses.late()),
@@ -247,8 +247,8 @@ impl<'a> Tails<'a> {
         let min_rtt_us = min_rtt_us(&self.losses.suffering).unwrap_or(0);
         let round_trips = figure(self.timer_us / f64::from(min_rtt_us.max(1)));
         say!(
-            "The RTO is {timer_us}, and the shortest round trip {min_rtt_us}: each of them costs the \
-             time of {round_trips} round trips.",
+            "The RTO is {timer_us}, and the shortest round trip {min_rtt_us}: each of them costs {round_trips} round \
+             trips.",
             timer_us = self.timer().rows(sample_rows(&self.losses.suffering)),
             min_rtt_us = Quantity::us(min_rtt_us)
         )
@@ -267,8 +267,7 @@ impl<'a> Tails<'a> {
         let waits = Quantity::times(n).rows(all.take(SHOWN_ROWS).map(|w| w.row));
         (n > 0).then(|| {
             say!(
-                "Threads on {to} were blocked that long or longer and woken by a retransmitted \
-                 segment, {waits}.",
+                "Threads on {to} were blocked at least that long and woken by a retransmitted segment, {waits}.",
                 waits
             )
         })
@@ -277,35 +276,35 @@ impl<'a> Tails<'a> {
     fn advice(&self, netns: &Netns) -> Vec<Advice> {
         let (path, to, timer) = (self.path, self.path.to, self.timer());
         let repair =
-            repair_path(netns, path.from, to).effect(format!("No message waits {timer} any more."));
+            repair_path(netns, path.from, to).effect(format!("Messages no longer wait {timer}."));
         // 0 turns off what finds losses by time, which needs only one segment behind the lost one.
         let recovery = path.story.settings.number(path.netns, sysctl::TCP_RECOVERY) == Some(0);
         let recovery = recovery.then(|| {
             let default =
                 linux(4, 18).gone(path.story, "it is the default", "it is not yet the default");
             let risk = format!("None known: {default}.");
-            let effect = "One segment behind the lost one is enough to notice.";
+            let effect = "One segment after the lost one is enough to detect the loss.";
             set_sysctl(netns, sysctl::TCP_RECOVERY, 1, &risk, effect.into())
         });
         let rto_min = format!("rto_min {ADVISED_RTO_MIN_MS}ms");
         let sooner = Advice::to(format!(
-            "Until then, let the RTO to {to} be shorter: {rto_min}; the same on {to} for what it sends."
+            "Until then, shorten the RTO to {to}: {rto_min}; the same on {to} for its own segments."
         ))
         .by_route(netns, to, shell!("rto_min {ms}ms", ms = ADVISED_RTO_MIN_MS))
         .risk(
-            "Segments are sent twice when an ACK is late: Linux delays ACKs by 40 ms, others by up to \
-             200. Less than that (5ms) only where answers come at once.",
+            "Segments are sent twice when an ACK is delayed: Linux delays ACKs by 40 ms, others by up to 200. Less \
+             than that (5ms) only where answers come at once.",
         )
         .effect(format!(
-            "A lost message is late by some {ADVISED_RTO_MIN_MS} ms, not {timer}."
+            "A lost message is delayed by about {ADVISED_RTO_MIN_MS} ms, not {timer}."
         ));
         let several = Advice::to(
-            "Let the application have several requests under way per connection, or ask again \
-             elsewhere when an answer is late.",
+            "Have the application keep several requests in flight per connection, or ask elsewhere when an answer is \
+             delayed.",
         )
         .at("the application: pipelining, HTTP/2, hedged requests")
-        .risk("More load where requests are asked twice; they must bear that.")
-        .effect("What comes behind a lost segment tells of it within a round trip.");
+        .risk("More load where requests are sent twice; they must be idempotent.")
+        .effect("Segments after a lost one reveal the loss within a round trip.");
         std::iter::once(repair)
             .chain(recovery)
             .chain([sooner, several])
@@ -389,14 +388,14 @@ fn judge(tails: &Tails, back: Option<&Tails>) -> Finding {
         ])
         .affects(tails.impact(back), lost.happened(late, segments))
         .because(format!(
-            "{} of what was retransmitted had to wait for a timer, and this host dropped {} of it",
+            "{} of the retransmitted segments had to wait for a timer, and this host dropped {} of them",
             Quantity::share(losses.tail_share()),
             Quantity::count(losses.dropped)
         ))
         .at_most_if(
             Level::Medium,
             !path.whole(),
-            "the receivers are not on this host: what their host drops looks the same from here",
+            "the receivers are not on this host: drops on their host look the same from here",
         )
         .rests_on(&[SourceName::Drops])
         .steps([
@@ -409,7 +408,8 @@ fn judge(tails: &Tails, back: Option<&Tails>) -> Finding {
         .steps(tails.waits_step())
         .checks(path.counted_again())
         .advise(advice);
-    case.verify(sentence!("`nstat -az TcpExtTCPLossProbes TcpExtTCPTimeouts` stand still while messages flow to {to}.", to))
+    case.verify(sentence!("`nstat -az TcpExtTCPLossProbes TcpExtTCPTimeouts` do not rise while messages flow to \
+                           {to}.", to))
 }
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ fn judge(story: &Story) -> Option<Finding> {
     let says = if pressed {
         format!("Windows shrink and sends wait on all connections; {times} were reset for memory.")
     } else {
-        format!("{times} that no process had any more were reset.")
+        format!("{times} without a process were reset.")
     };
     let affected = if pressed { of } else { aborted };
     Some(
@@ -88,16 +88,16 @@ fn judge(story: &Story) -> Option<Finding> {
                 format!("TCP has {bytes} of memory, beyond the mark of {mark}: windows shrink."),
                 "TCP is under memory pressure: windows shrink.".into(),
             ] } else { [
-                format!("{times} reset for memory: too many that no process has any more (orphans)."),
+                format!("{times} reset for memory: too many without a process (orphans)."),
                 format!("{times} reset for memory."),
             ] })
-            .fix([if pressed { "Find who holds it (`ss -tm`), or raise net.ipv4.tcp_mem." } else { "Let applications close when peers have read, or raise net.ipv4.tcp_max_orphans." }
+            .fix([if pressed { "Find what holds it (`ss -tm`), or raise net.ipv4.tcp_mem." } else { "Have applications close when peers have read, or raise net.ipv4.tcp_max_orphans." }
             .to_string()])
             .affects(
                 Impact::of(affected, of.max(aborted), "connections", says),
                 Lost::unknown(),
             )
-            .because("the kernel counts when it comes under pressure, and what it resets for memory")
+            .because("the kernel counts when it comes under pressure, and the connections that it resets for memory")
             .at_most_if(
                 Level::Medium,
                 !at_mark && pressed,
@@ -113,7 +113,7 @@ fn judge(story: &Story) -> Option<Finding> {
             )])
             .steps(orphans.map(|line| {
                 say!(
-                    "{orphans} connections at most had no process any more, of {most} (net.ipv4.tcp_max_orphans).",
+                    "At most {orphans} connections had no process, of {most} (net.ipv4.tcp_max_orphans).",
                     orphans = Quantity::count(line.most.max(0.0) as u64).rows([line.row]),
                     most = Quantity::count(line.limit.unwrap_or(0.0).max(0.0) as u64)
                 )
@@ -131,7 +131,8 @@ fn told_apart(story: &Story, pressed: bool) -> RuledOut {
         RuledOut::by(
             Id::RECEIVE_QUEUE_PRUNED,
             say!(
-                "it is the memory of all sockets together: sockets dropped for their own limit {dropped} (RcvPruned)",
+                "the limit is on the memory of all sockets: sockets dropped for their own limit {dropped} \
+                 (RcvPruned)",
                 dropped = risen(story, counter::RCV_PRUNED)
             ),
         )
@@ -139,7 +140,7 @@ fn told_apart(story: &Story, pressed: bool) -> RuledOut {
         RuledOut::by(
             Id::RESET_BY_APPLICATION,
             say!(
-                "the kernel counts these resets as for memory: {aborts}",
+                "the kernel attributes these resets to memory: {aborts}",
                 aborts = risen(story, counter::TCP_ABORT_ON_MEMORY)
             ),
         )
@@ -179,7 +180,7 @@ fn advice(story: &Story, pressed: bool) -> Advice {
         .unwrap_or(65_536.0);
     let known = values.is_some() || !pressed;
     let value = if pressed {
-        values.map_or_else(|| "twice what it is".into(), |v| v.join(" "))
+        values.map_or_else(|| "twice the present values".into(), |v| v.join(" "))
     } else {
         (orphans.max(0.0) as u64)
             .saturating_mul(ADVISED_TIMES)
@@ -189,7 +190,7 @@ fn advice(story: &Story, pressed: bool) -> Advice {
     let set = shell!("sysctl -w {name}={value}", name, value = &value);
     let set = set.filter(|_| known);
     Advice::to(format!(
-        "Find what holds the memory (`ss -tmn`: Recv-Q, Send-Q and skmem), and end that; or set {name}=\"{value}\"."
+        "Find what holds the memory (`ss -tmn`: Recv-Q, Send-Q and skmem), and stop it; or set {name}=\"{value}\"."
     ))
     .by(set)
     .at("the host's own namespace: one value for all; the numbers of tcp_mem are pages")

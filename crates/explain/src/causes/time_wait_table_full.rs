@@ -67,7 +67,7 @@ fn judge(story: &Story, netns: u32, rise: Rise) -> Option<Finding> {
     let (closed, table) = (Quantity::of(rise.by, "connection"), Quantity::count(most));
     let of = entered.saturating_add(rise.by);
     let says = format!(
-        "{closed} of {} that closed first had no TIME_WAIT; {} were sent to packets that came after.",
+        "{closed} of {} that closed first had no TIME_WAIT; {} answered later packets.",
         Quantity::count(of),
         Quantity::of(resets, "reset")
     );
@@ -77,19 +77,19 @@ fn judge(story: &Story, netns: u32, rise: Rise) -> Option<Finding> {
         &scope.netns,
         name,
         larger,
-        "Memory for TIME_WAIT sockets, and longer chains where the hash table stays as it is.",
+        "Memory for TIME_WAIT sockets, and longer chains if the hash table does not grow.",
         format!(
-            "{} connections keep the minute that protects them from late packets, at {} in all.",
+            "{} connections keep the minute that protects them from delayed packets, at {} in total.",
             Quantity::count(larger),
             Quantity::bytes(larger.saturating_mul(LINUX_TIME_WAIT_BYTES))
         ),
     );
     let case = Case::new(story, CAUSE, scope)
         .noted(
-            (!harmed).then_some("hardly a packet came that needed them: it cost nobody anything"),
+            (!harmed).then_some("almost no packet hit a missing TIME_WAIT socket: no impact"),
         )
         .title([
-            format!("All {table} TIME_WAIT sockets are taken: {closed} closed without one."),
+            format!("All {table} TIME_WAIT sockets are in use: {closed} closed without one."),
             format!("{closed} closed without TIME_WAIT."),
         ])
         .fix([format!("Set {name}={larger}, or keep connections open.")])
@@ -97,7 +97,7 @@ fn judge(story: &Story, netns: u32, rise: Rise) -> Option<Finding> {
             Impact::of(rise.by, of, "connections", says),
             Lost::unknown(),
         )
-        .because("the kernel counts the TIME_WAIT sockets that it does not make")
+        .because("the kernel counts the TIME_WAIT sockets that it does not create")
         .steps([say!(
             "{closed} ended without TIME_WAIT (TCPTimeWaitOverflow): {name} is {limit}.",
             closed = Quantity::of(rise.by, "connection").rows(rise.rows()),
@@ -118,7 +118,7 @@ fn judge(story: &Story, netns: u32, rise: Rise) -> Option<Finding> {
                 measured: at_most,
                 unit: "sockets".into(),
                 agrees: limits::NEARLY_ALL.reached(at_most, limit),
-                tolerance: "not below it by more than 10 %: read once a second".into(),
+                tolerance: "at most 10 % below: read once a second".into(),
             }
         }))
         .advise([raise]);

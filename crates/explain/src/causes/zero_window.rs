@@ -165,7 +165,7 @@ fn judge(stopped: &Stopped) -> Finding {
             format!("{reader} has stopped reading: its window is closed for {closed}, {waiting} wait."),
             format!("{reader} has stopped reading: its window stays closed."),
         ])
-        .fix(["See what keeps the receiver from reading; bound how long senders wait for it.".into()])
+        .fix(["See what keeps the receiver from reading; limit how long senders wait for it.".into()])
         .affects(
             Impact::of(n, stopped.all, "connections", says),
             stopped.lost(),
@@ -174,7 +174,7 @@ fn judge(stopped: &Stopped) -> Finding {
         .at_most_if(
             Level::Medium,
             readers.is_empty(),
-            "the reader is not on this host: what keeps it is not seen",
+            "the reader is not on this host: what keeps it from reading is not visible",
         )
         .steps([say!(
             "{senders} had {waiting} to send, a window of less than a segment, and nothing acknowledged for {closed}.",
@@ -194,7 +194,7 @@ fn unread(readers: &[End]) -> Option<Step> {
     let bytes: u64 = readers.iter().map(|e| u64::from(last(e))).sum();
     (!readers.is_empty()).then(|| {
         say!(
-            "{unread} lay unread in the receive queues of {readers}.",
+            "{unread} were unread in the receive queues of {readers}.",
             unread = Quantity::bytes(bytes).rows(sample_rows(readers)),
             readers = Quantity::of(readers.len() as u64, "connection")
         )
@@ -219,7 +219,7 @@ fn probed(shut: Shut) -> Option<Check> {
         measured: analysis::words::rounded(measured),
         unit: "ms".into(),
         agrees: measured + 1_000.0 >= expected,
-        tolerance: "not below it by more than 1 s: it is sampled once a second".into(),
+        tolerance: "at most 1 s below: it is sampled once a second".into(),
     })
 }
 
@@ -230,14 +230,14 @@ fn advice(stopped: &Stopped, scope: &Scope, reader: &str) -> Advice {
         None => command_in(&scope.netns, shell!("ss -toi dst {to}", to)),
     };
     Advice::to(format!(
-        "See what {reader} waits for, and make it read or close; let senders give up by TCP_USER_TIMEOUT or a \
-         timeout of writes."
+        "See what {reader} waits for, and make it read or close; have senders give up by TCP_USER_TIMEOUT or a write \
+         timeout."
     ))
     .by(command)
-    .at("the receiving application; the kernel itself waits for ever, as long as window probes are answered")
-    .risk("What waits is lost where the connection is closed.")
+    .at("the receiving application; the kernel itself waits forever, as long as window probes are answered")
+    .risk("Unsent data is lost where the connection is closed.")
     .effect(format!(
-        "{} move again, or their senders learn that they do not.",
+        "{} resume, or their senders get an error.",
         Quantity::of(stopped.hung.len() as u64, "connection")
     ))
     .change(Change::ReadFaster {

@@ -31,7 +31,7 @@ pub(super) fn judge(story: &Story, remote: &HeldBack) -> Finding {
     let window = Allowance::usual(windows.filter_map(|e| Allowance::of_window(story, e)));
     let sent = Quantity::rate(rate(&remote.held));
     let says = format!(
-        "{} of {} to it waited {waited} of their busy time for its window, at {sent} in all.",
+        "{} of {} to it waited {waited} of their busy time for its window, at {sent} in total.",
         Quantity::count(n),
         Quantity::of(remote.all, "transfer")
     );
@@ -41,39 +41,38 @@ pub(super) fn judge(story: &Story, remote: &HeldBack) -> Finding {
         .placed(Place::ends(&remote.held))
         .title([
             format!("The peer {to} reads too slowly: senders wait {waited} of their busy time."),
-            format!("{to} holds its senders back."),
+            format!("{to} slows its senders down."),
         ])
         .fix([
-            format!("Record on {to}, too: its application reads more slowly than data comes."),
+            format!("Record on {to}, too: its application reads more slowly than data arrives."),
             "See why the peer's window is closed.".into(),
         ])
         .affects(
             Impact::of(n, remote.all, "connections", says),
             Lost::states(story, held, &[State::PeerWindow], 1.0),
         )
-        .because("the kernel counts the time in which the peer's window let nothing pass")
+        .because("the kernel counts the time in which the peer's window was full")
         .at_most(
             Level::Medium,
-            "the reader is not on this host: what keeps its application from reading is not seen",
+            "the reader is not on this host: what keeps its application from reading is not visible",
         )
         .steps([say!(
-            "{senders} waited {rwnd_limited} of the time with something to send for the window of the \
-             peer.",
+            "{senders} waited for the peer's window for {rwnd_limited} of the time with data to send.",
             senders = Quantity::of(n, "sender"),
             rwnd_limited = waited.rows(sample_rows(&remote.held))
         )])
-        .steps(window.map(|w| w.told("it was closed in between, as the application reads slowly")))
+        .steps(window.map(|w| w.told("it was closed at times, as the application reads slowly")))
         .advise([advice(to.to_string(), &scope)])
         .verify(sentence!("`ss -ti dst {to}` shows rwnd_limited below {share} of busy.", to, share = Quantity::share(limits::HELD.share())))
 }
 
 fn advice(to: String, scope: &Scope) -> Advice {
     Advice::to(format!(
-        "Record on {to} to see what its application does between reads, and make it read as data comes."
+        "Record on {to} to see what its application does between reads, and make it read data as it arrives."
     ))
     .by(command_in(&scope.netns, shell!("ss -ti dst {to}", to)))
     .at("the receiving host; the command shows rwnd_limited here")
-    .risk("What was held back here then waits in its memory: bound it.")
-    .effect("The senders are no longer held to what it reads; the path then decides.")
+    .risk("Data held back here then waits in its memory: limit it.")
+    .effect("The senders are no longer limited to its read rate; the path is then the limit.")
     .change(Change::ReadFaster { listener: to })
 }

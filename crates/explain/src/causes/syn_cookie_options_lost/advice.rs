@@ -9,8 +9,7 @@ use crate::vocabulary::*;
 
 pub(super) fn advice(cookies: &Cookies, scope: &Scope) -> Vec<Advice> {
     let gain = format!(
-        "new connections keep their options and can go {}. Existing ones keep what they have until they \
-         reconnect.",
+        "new connections keep their options and can go {}. Existing ones do not change until they reconnect.",
         cookies.throughput.gain()
     );
     let mut advice = if cookies.always() {
@@ -27,8 +26,7 @@ fn only_when_full(netns: &Netns, gain: &str) -> Advice {
         netns,
         sysctl::TCP_SYNCOOKIES,
         1,
-        "None for a listener whose backlog is as long as its bursts: cookies still answer what does not \
-         fit.",
+        "None for a listener whose backlog is as long as its bursts: cookies still answer SYNs that do not fit.",
         format!("While the SYN queue has room no cookie is sent: {gain}"),
     )
 }
@@ -42,14 +40,14 @@ fn room(cookies: &Cookies, scope: &Scope, gain: &str) -> Vec<Advice> {
         cookies.here,
         scope,
         cookies.new_backlog(),
-        "Up to that many clients may wait unaccepted. Restarting breaks present connections.",
+        "Up to that many clients may wait for accept(). A restart breaks existing connections.",
         format!("{fits}, so no cookie is sent: {gain}"),
     )
 }
 
 fn timestamps(cookies: &Cookies) -> Vec<Advice> {
-    let effect = "Cookies that are still sent keep SACK and window scaling; both ends need it. Existing \
-                  connections keep what they have until they reconnect.";
+    let effect = "Cookies that are still sent keep SACK and window scaling; both ends need it. Existing connections \
+                  do not change until they reconnect.";
     let off = cookies
         .timestamps_off()
         .then_some(cookies.here.listener.netns);

@@ -41,7 +41,7 @@ fn made(cookies: &Cookies) -> Step {
     let from_cookie = &cookies.sorted.cookie;
     let seen = from_cookie.len() as u64;
     let were = match seen {
-        0 => "They are older than the recording, or their making was not seen.".into(),
+        0 => "They are older than the recording, or their creation was not seen.".into(),
         1 if cookies.affected() == 1 => "It was made from a SYN cookie.".into(),
         n if n == cookies.affected() => "All of them were made from SYN cookies.".into(),
         n => format!(
@@ -51,7 +51,7 @@ fn made(cookies: &Cookies) -> Step {
     };
     let counted = match (sent.by, received.by) {
         (0, 0) => format!(
-            "The namespace has accepted {} since it was made (SyncookiesRecv).",
+            "The namespace has accepted {} since it was created (SyncookiesRecv).",
             plural(received.value, "cookie")
         ),
         (s, r) => format!(

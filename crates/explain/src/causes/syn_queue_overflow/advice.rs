@@ -18,10 +18,10 @@ pub(super) fn advice(overflow: &Overflow, scope: &Scope) -> Vec<Advice> {
             "With timestamps off, connections made from a cookie lose SACK and window scaling: \
              turn them on as well."
         } else {
-            "None to speak of: with timestamps on, cookies keep SACK and window scaling."
+            "None of note: with timestamps on, cookies keep SACK and window scaling."
         },
         format!(
-            "The {} would have been answered; none waits for a second SYN.",
+            "The {} would have been answered; no client waits for a second SYN.",
             plural(overflow.dropped, "dropped SYN")
         ),
     );
@@ -33,11 +33,11 @@ pub(super) fn advice(overflow: &Overflow, scope: &Scope) -> Vec<Advice> {
     });
     let backlog = overflow.new_backlog();
     let effect = if overflow.is_unanswered() {
-        "Little: requests that nobody completes fill any queue; cookies do not need it.".into()
+        "Little: requests that are never completed fill any queue; cookies do not need it.".into()
     } else {
         format!("{} connections in SYN_RECV fit.", count(backlog.into()))
     };
-    let risk = "Restarting breaks present connections.";
+    let risk = "A restart breaks existing connections.";
     let roomy = raise_backlog(overflow.here, scope, backlog, risk, effect);
     let max = overflow.here.setting(sysctl::TCP_MAX_SYN_BACKLOG);
     let max = max.filter(|max| max.saturating_mul(3) / 4 <= u64::from(backlog));
@@ -46,8 +46,8 @@ pub(super) fn advice(overflow: &Overflow, scope: &Scope) -> Vec<Advice> {
             sysctl::TCP_MAX_SYN_BACKLOG,
             u64::from(backlog) * 2,
             "Kernel memory for that many requests.",
-            "Only if cookies stay off: their early limit, three quarters of this value, no longer \
-             comes before the backlog."
+            "Only if cookies stay off: the early limit, three quarters of this value, is then no longer below the \
+             backlog."
                 .into(),
         )
     });

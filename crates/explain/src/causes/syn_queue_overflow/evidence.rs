@@ -25,8 +25,8 @@ fn drops(overflow: &Overflow) -> Step {
     let queue_full = Quantity::of(overflow.full.by, "SYN").rows(overflow.full.rows());
     let all = Quantity::count(drops.by).rows(drops.rows());
     let step = Step::new(format!(
-        "In its namespace {queue_full} were dropped because a SYN queue was full \
-         (TCPReqQFullDrop), {all} by listeners in all (ListenDrops){own_says}."
+        "In its namespace {queue_full} were dropped because a SYN queue was full (TCPReqQFullDrop), {all} by \
+         listeners in total (ListenDrops){own_says}."
     ));
     let step = queue_full.told(counter::short(counter::TCP_REQ_Q_FULL_DROP), step);
     all.told(counter::short(counter::LISTEN_DROPS), step)
