@@ -316,7 +316,7 @@ impl<'a> Destination<'a> {
             n => format!(", {} of them in TIME_WAIT", count(n)),
         };
         say!(
-            "{ports_used} of {ports} local ports ({low}-{high}) were in use from {from} to {to} at most: \
+            "At most {ports_used} of {ports} local ports ({low}-{high}) were in use from {from} to {to}: \
              {occupancy}{in_time_wait}.",
             ports_used = Quantity::count(self.peak()).rows([self.ports.most.row, self.ports.first.row]),
             ports = Quantity::count(self.ports.capacity),

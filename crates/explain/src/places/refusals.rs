@@ -180,14 +180,13 @@ impl<'a> Refusals<'a> {
         let retries: u64 = self.clients().map(|c| u64::from(c.syn_retries)).sum();
         let refused = Quantity::of(self.refused(), "SYN").rows(self.rows());
         if self.ids.is_empty() {
-            return Some(say!("{refused} to it got a reset in answer", refused));
+            return Some(say!("{refused} to it got a reset in response", refused));
         }
         let after = duration(self.took_ns().unwrap_or(0));
         let syn_retries = Quantity::count(retries);
         (!limits::MOST.reached(retries, self.refused())).then(|| {
             say!(
-                "{refused} to it got a reset in answer, after {after} in the median; {syn_retries} \
-                 were retransmitted",
+                "{refused} to it got a reset in response, after {after} (median); {syn_retries} were retransmitted",
                 refused,
                 syn_retries
             )

@@ -139,7 +139,7 @@ impl<'a> ResetEnds<'a> {
         let syn_retries = Quantity::of(retries, "SYN");
         (!limits::MOST.reached(retries, refused)).then(|| {
             say!(
-                "{answered} got a reset in answer, with {syn_retries} retransmitted before",
+                "{answered} got a reset in response, with {syn_retries} retransmitted before",
                 answered,
                 syn_retries
             )

@@ -255,7 +255,7 @@ impl<'a> Rivals<'a> {
             measured: rounded(others),
             unit: "s".into(),
             agrees: others >= limits::ALL_THE_WHILE.share() * waited,
-            tolerance: "not below it by more than 20 %: the profile leaves some out".into(),
+            tolerance: "at most 20 % below: the profile misses some".into(),
         }
     }
 
@@ -277,13 +277,13 @@ impl<'a> Rivals<'a> {
         let pids: Vec<u32> = named.map(|r| r.pid).take(MAX_NAMED).collect();
         let crowd = match pids.len() {
             1 => "",
-            _ => ", and those like it,",
+            _ => ", and similar ones,",
         };
         let for_all = |command: Option<ShellCommand>| Some(command?.for_each(&pids));
         let who = format!("{} (pid {}){crowd}", first.comm, first.pid);
         let per_second = self.thread.waited_ns() as f64 / self.story.seconds();
         let idle = Advice::to(format!(
-            "Let {who} run only when nobody else wants the CPU (SCHED_IDLE)."
+            "Run {who} only when the CPU is otherwise idle (SCHED_IDLE)."
         ))
         .by(for_all(shell!("chrt --all-tasks --idle --pid 0 $p")))
         .at("the host; for a service CPUSchedulingPolicy=idle in its unit")
@@ -303,7 +303,7 @@ impl<'a> Rivals<'a> {
                     pid = first.pid
                 ))
                 .at("the host; for a service CPUAffinity in its unit, or a cpuset")
-                .risk(format!("What runs on CPU {free} gets company."))
+                .risk(format!("Other work on CPU {free} slows down."))
                 .undo(Some(former_cpus(first.pid)))
                 .effect(format!(
                     "CPU {free} was idle for {} of the time; {} is free.",
@@ -372,8 +372,8 @@ pub(crate) fn thread_step(thread: &Thread, what: &str) -> Step {
         n => format!("{} turns", count(n)),
     };
     say!(
-        "{what} was ready to run and waited for a CPU for {waiting_share} of the time ({waited_ms} in \
-         {turns}, {mean_wait_ms} each), and ran for {ran}.",
+        "{what} was ready to run and waited for a CPU for {waiting_share} of the time ({waited_ms} in {turns}, \
+         {mean_wait_ms} each), and ran for {ran}.",
         waited_ms = Quantity::ns(thread.waited_ns()).rows(thread.rows()),
         waiting_share = Quantity::share(thread.waiting()),
         mean_wait_ms = Quantity::ns(thread.mean_wait_ns())

@@ -157,11 +157,11 @@ impl<'a> ServerResets<'a> {
             .placed(Place::Resets(self.all.iter().map(|(id, ..)| *id).collect()))
             .affects(self.impact(), self.lost());
         let case = if told {
-            case.because("the kernel says that it sent the resets, and why")
+            case.because("the kernel reports that it sent the resets, and why")
         } else {
             case.at_most(
                 Level::Medium,
-                "this kernel gives no reason for a reset: it is told by the stack that sent it",
+                "this kernel gives no reason for a reset: it is inferred from the stack that sent it",
             )
         };
         case.steps([self.reset_step(scope), self.bytes_step()])
@@ -191,7 +191,7 @@ impl<'a> ServerResets<'a> {
             Quantity::of(self.of(), "connection"),
         );
         let got = match self.got() {
-            Some(got) => format!("{} of an answer had come in", bytes(got)),
+            Some(got) => format!("{} of an answer had arrived", bytes(got)),
             None => format!("{} of an answer had been acknowledged", self.answered()),
         };
         let says = format!(
@@ -241,8 +241,8 @@ impl<'a> ServerResets<'a> {
     fn bytes_step(&self) -> Step {
         let rows = self.all.iter().filter_map(|(_, c, _)| c.row());
         say!(
-            "When they were reset {request_bytes} of a request had come in, in the median, and clients \
-             had acknowledged {acknowledged_bytes} of an answer; none of them had closed its side.",
+            "When they were reset, {request_bytes} of a request had arrived (median), and clients had acknowledged \
+             {acknowledged_bytes} of an answer; none of them had closed its side.",
             request_bytes = Quantity::bytes(self.asked_bytes()).rows(rows.take(SHOWN_ROWS)),
             acknowledged_bytes = self.answered()
         )
@@ -257,9 +257,8 @@ impl<'a> ServerResets<'a> {
         let n = got.clone().count() as u64;
         (n > 0).then(|| {
             say!(
-                "Of {clients} on this host {received} received the reset in the middle of the \
-                 connection; {without_answer} had received no byte of an answer, and \
-                 {received_bytes} in the median.",
+                "{received} of {clients} on this host received the reset in the middle of the connection; \
+                 {without_answer} had received no byte of an answer, and {received_bytes} (median).",
                 clients = Quantity::of(self.clients().count() as u64, "client"),
                 received = Quantity::count(n).rows(rows),
                 without_answer = Quantity::count(empty.count() as u64),
@@ -311,7 +310,7 @@ pub(crate) fn rule_out<const N: usize>(
 ) -> Verdict {
     let resets = &whole.story.resets;
     if resets.folded > 0 {
-        return Verdict::cannot("not every reset that was sent is known");
+        return Verdict::cannot("not every sent reset is known");
     }
     let sent = resets.sent.iter().filter(|s| s.why == closing.why);
     // A client that leaves before it has read everything resets as well.
@@ -320,7 +319,7 @@ pub(crate) fn rule_out<const N: usize>(
     let n = Whole::most_by(sent.clone().map(|s| conn(s).and_then(|c| c.listener)));
     let of = whole.story.conns.len() as u64;
     let step = say!(
-        "{reset} of {connections} were closed {how}, at the listener where most were",
+        "{reset} of {connections} were closed {how}, at the listener with most of them",
         reset = Quantity::count(n).rows(sent.map(Sent::row).take(SHOWN_ROWS)),
         connections = Quantity::of(of, "connection"),
         how = Quantity::new(closing.how, closing.how)

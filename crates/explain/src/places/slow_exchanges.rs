@@ -338,20 +338,20 @@ impl<'a> SlowService<'a> {
         let each = Quantity::ns(self.lost_ns / self.count.max(1));
         match self.rule {
             Rule::Excess(_) => {
-                format!("{slow} of {of} took {each} longer than half of them do, on average.")
+                format!("{slow} of {of} took {each} longer than the median, on average.")
             }
             Rule::Kept(keeper) => {
                 format!(
-                    "The threads of {of} were {} for {lost}, all together.",
+                    "The threads of {of} were {} for {lost} in total.",
                     keeper.name()
                 )
             }
             Rule::GivenUp => {
                 let waited = Quantity::ns(self.each_ns());
-                format!("{slow} of {of} were given up after {waited}, on average.")
+                format!("{slow} of {of} were given up after {waited} on average.")
             }
             Rule::Silent => {
-                format!("{slow} of {of} were waiting in the end, for {lost} all together.")
+                format!("{slow} of {of} were waiting at the end, for {lost} in total.")
             }
             Rule::Stalled | Rule::OnlyIfAsked => {
                 format!("{slow} of {of} took {each} on average.")
@@ -369,7 +369,7 @@ impl<'a> SlowService<'a> {
             .filter(|_| all.all.exchanges >= limits::PERCENTILES.count())
         {
             Some(p) => say!(
-                "Answered {answered}: half within {p50_ms}, 99 in 100 within {p99_ms}.",
+                "Answered {answered}: half within {p50_ms}, 99 % within {p99_ms}.",
                 answered,
                 p50_ms = quantile(p.p50_s),
                 p99_ms = quantile(p.p99_s)
@@ -382,7 +382,7 @@ impl<'a> SlowService<'a> {
     pub(crate) fn verb(&self) -> &'static str {
         match self.slow.first() {
             Some(first) if first.is_given_up() => "was given up after",
-            _ if self.is_open() => "is open after",
+            _ if self.is_open() => "is still open after",
             _ => "took",
         }
     }
@@ -442,18 +442,18 @@ pub(crate) fn is_answered_here(story: &Story, exchanges: &Exchanges) -> bool {
 pub(crate) fn refuted(exchanges: &Exchanges) -> Vec<Option<Answered>> {
     let all = &exchanges.all;
     let Some(usual) = exchanges.response() else {
-        let why = "requests are sent before answers have ended (multiplexed): how long each took is not known";
+        let why = "requests are sent before answers have ended (multiplexed): the time of each is unknown";
         let silent = all.given_up.unwrap_or(0) > 0 || !exchanges.slowest.is_empty();
         return vec![match all.exchanges {
             0 => silent
-                .then(|| Answered::unknown("no request was answered: nobody knows what is usual")),
+                .then(|| Answered::unknown("no request was answered: the usual time is unknown")),
             _ => Some(Answered::unknown(why)),
         }];
     };
     if all.exchanges < limits::PERCENTILES.count() {
         let few = Quantity::of(all.exchanges, "request");
         return vec![Some(Answered::unknown(format!(
-            "of {few} it is not known what is usual"
+            "the usual time is unknown with {few}"
         )))];
     }
     let usual_ns = (usual.p50_s * 1e9) as u64;
@@ -464,7 +464,7 @@ pub(crate) fn refuted(exchanges: &Exchanges) -> Vec<Option<Answered>> {
     let of = all.exchanges;
     let says = || {
         say!(
-            "of {requests} half took {usual_ms}, and the slowest {longest_ms}",
+            "half of {requests} took {usual_ms}, and the slowest {longest_ms}",
             requests = Quantity::of(of, "request"),
             usual_ms = Quantity::ns(usual_ns),
             longest_ms = Quantity::ns(longest_ns).rows(row)
@@ -474,7 +474,7 @@ pub(crate) fn refuted(exchanges: &Exchanges) -> Vec<Option<Answered>> {
         let least_ns = usual_ns.saturating_mul(limits::SLOW_TIMES_USUAL.count());
         let (n, _) = exchanges.beyond(least_ns.max(usual_ns.saturating_add(longer_ns)));
         let step = say!(
-            "{slow} of {requests} took ten times as long as half of them and {longer_ms} longer",
+            "{slow} of {requests} took ten times as long as the median and {longer_ms} longer",
             slow = Quantity::count(n).rows(row),
             requests = Quantity::of(of, "request"),
             longer_ms = Quantity::ns(longer_ns)
@@ -491,7 +491,7 @@ pub(crate) fn refuted(exchanges: &Exchanges) -> Vec<Option<Answered>> {
     );
     let thought = all.think_ns / of.max(1);
     let thought_step = say!(
-        "a request was thought about for {thought_ms} on average",
+        "the service time of a request was {thought_ms} on average",
         thought_ms = Quantity::ns(thought).rows(exchanges.busiest)
     );
     let server = exchanges.role() == Role::Server;

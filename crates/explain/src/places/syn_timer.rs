@@ -43,8 +43,8 @@ pub(crate) fn check<'c>(
     (late >= limits::LATE_CONNECTS.count()).then(|| {
         same_count(
             &format!(
-                "connects that were through when the SYN timer of their namespace had fired as often as \
-                 their SYN was retransmitted ({}) = all that were through late",
+                "connects that completed on a tick of their namespace's SYN timer after as many retransmissions ({}) \
+                 = all delayed connects",
                 list(&times)
             ),
             late,

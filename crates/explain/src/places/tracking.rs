@@ -123,7 +123,7 @@ pub(crate) const DROPPED: Limited<Tracked> = from(
     "whose SYN it dropped",
     |at| match &at.table {
         Some(table) if at.lost == 0 && table.dropped > 0 => Known::Not(
-            "connection tracking dropped packets, and whether SYNs were among them is not known",
+            "connection tracking dropped packets, and whether SYNs were among them is unknown",
         ),
         _ => Known::events(at.lost, at.of, at.dropped()),
     },
@@ -136,7 +136,7 @@ pub(crate) const NOT_INSERTED: Limited<Tracked> = from(
     |at| match at.failed {
         Some((failed, _)) => Known::share(failed, at.lost, at.failed_step(failed)),
         None if at.is_read() => Known::share(0, at.lost, at.failed_step(0)),
-        None => Known::Not("what connection tracking could not insert was not counted"),
+        None => Known::Not("failed insertions of connection tracking were not counted"),
     },
 );
 
@@ -144,7 +144,7 @@ pub(crate) const NOT_INSERTED: Limited<Tracked> = from(
 pub(crate) const NO_PORT_LEFT: Limited<Tracked> = from(&limits::SNAT_FULL, HELD, |at| at.held());
 /// Ports were left when SYNs were dropped.
 pub(crate) const PORTS_LEFT: Limited<Tracked> = below(&limits::SNAT_FULL, HELD, |at| at.held());
-const HELD: &str = "of the most that ever had an entry had one when SYNs were dropped";
+const HELD: &str = "of the maximum of entries existed when SYNs were dropped";
 
 /// A range that is full drops the next SYN as well.
 pub(crate) const AGAIN: Limited<Tracked> = from(&limits::MOST, TWICE, |at| at.twice());
@@ -154,9 +154,9 @@ const TWICE: &str = "of those that lost a SYN lost a second one";
 
 /// Whether ports were left only clients on this host show.
 pub(crate) const ELSEWHERE: Limited<Tracked> =
-    below(&limits::TRACKED_CLIENTS, "of clients on this host", |at| {
+    below(&limits::TRACKED_CLIENTS, "from clients on this host", |at| {
         let step = say!(
-            "{own} of {dropped} were of clients on this host",
+            "{own} of {dropped} were from clients on this host",
             own = Quantity::count(at.own).rows(at.rows()),
             dropped = Quantity::of(at.lost, "dropped SYN")
         );
@@ -215,7 +215,8 @@ impl<'a> Tracking<'a> {
 
     fn failed_step(&self, failed: u64) -> Step {
         say!(
-            "connection tracking counted {insert_failed} that it could not insert, of {dropped} dropped for it",
+            "connection tracking counted {insert_failed} that it could not insert, of {dropped} dropped for that \
+             reason",
             insert_failed = Quantity::of(failed, "packet").rows(self.rows()),
             dropped = Quantity::of(self.lost, "SYN")
         )
@@ -223,10 +224,10 @@ impl<'a> Tracking<'a> {
 
     fn held(&self) -> Known {
         let Some((least, most)) = self.held else {
-            return Known::Not("no client is on this host: whether ports were left is not known");
+            return Known::Not("no client is on this host: whether ports were left is unknown");
         };
         let step = say!(
-            "SYNs were dropped when {held} of the {most} connections that there were at most had an entry",
+            "SYNs were dropped when {held} of at most {most} connections had an entry",
             held = Quantity::count(least).rows(self.rows()),
             most = Quantity::count(most)
         );
@@ -268,8 +269,8 @@ impl<'a> Tracking<'a> {
     pub(crate) fn counted(&self) -> Option<Step> {
         let (failed, _) = self.failed?;
         Some(say!(
-            "Connection tracking counted {insert_failed} that it could not insert (insert_failed): the \
-             translated addresses and ports were another connection's.",
+            "Connection tracking counted {insert_failed} that it could not insert (insert_failed): another \
+             connection had the translated addresses and ports.",
             insert_failed = Quantity::of(failed, "packet").rows(self.rows())
         ))
     }

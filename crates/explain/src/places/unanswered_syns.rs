@@ -319,8 +319,8 @@ impl<'a> UnansweredSyns<'a> {
         }
         let of = dropped.saturating_add(passed);
         let says = format!(
-            "{} were dropped while {} completed ({} of what arrived); each costs its client, \
-             which is not on this host, 1 s or more.",
+            "{} were dropped while {} completed ({} of arrivals); each delays its client, which is not on this host, \
+             by 1 s or more.",
             plural(dropped, "SYN"),
             plural(passed, "handshake"),
             percent(dropped as f64 / of.max(1) as f64)
@@ -428,8 +428,7 @@ impl<'a> UnansweredSyns<'a> {
         let diff = sent.abs_diff(dropped) as f64;
         Some(Check {
             formula:
-                "SYNs dropped here = SYNs that clients retransmitted + those last sent without an \
-                      answer"
+                "SYNs dropped here = SYNs that clients retransmitted + SYNs unanswered at the end"
                     .into(),
             expected: dropped as f64,
             measured: sent as f64,

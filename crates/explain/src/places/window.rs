@@ -87,8 +87,7 @@ impl Allowance {
     /// A window and what passed, and what that says.
     pub(crate) fn told(&self, why: &str) -> Step {
         say!(
-            "At its widest the window was {window}, which once per {min_rtt_us} lets {allowed} pass; {rate} \
-             passed: {why}.",
+            "The widest window was {window}, which once per {min_rtt_us} allows {allowed}; {rate} passed: {why}.",
             window = Quantity::bytes(self.bytes).rows(self.row),
             min_rtt_us = Quantity::us(self.min_rtt_us),
             allowed = Quantity::rate(rounded(self.per_s())),

@@ -98,7 +98,7 @@ fn a_range_that_is_full() {
     assert!(f.arithmetic.iter().all(|c| c.agrees), "{:?}", f.arithmetic);
     assert!(
         ruled_out(&f, "conntrack-insert-failed")
-            .contains("dropped SYNs were of clients on this host")
+            .contains("dropped SYNs were from clients on this host")
     );
     assert!(ruled_out(&f, "conntrack-full").contains("held 300 of 262,144"));
     let more = Change::MoreAddresses {

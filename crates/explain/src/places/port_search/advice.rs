@@ -65,11 +65,11 @@ impl Destination<'_> {
                 namespace(netns)
             ))
             .risk(format!(
-                "A service that listens in the new range may find its port taken: name such ports \
-                 (a kubelet's, a NodePort's) in {IP_LOCAL_RESERVED_PORTS} first."
+                "A service that listens in the new range may find its port in use: first add such ports (a \
+                 kubelet's, a NodePort's) to {IP_LOCAL_RESERVED_PORTS}."
             ))
             .effect(format!(
-                "{} of {} ports in use, not {} of {}: connects find one at the first tries.",
+                "{} of {} ports in use, not {} of {}: connects find one within a few tries.",
                 percent(self.wanted() as f64 / wide as f64),
                 count(wide),
                 percent(self.occupancy()),
@@ -87,12 +87,12 @@ impl Destination<'_> {
         let number = |name| self.story.settings.number(self.netns, name);
         let now = match number(sysctl::TCP_TW_REUSE) {
             Some(1) => return None,
-            Some(2) => "; now it is 2, for loopback alone",
+            Some(2) => "; now it is 2, for loopback only",
             Some(_) => "; now it is off",
             None => "",
         };
         let stamps = match number(sysctl::TCP_TIMESTAMPS) {
-            Some(0) => "Does nothing while tcp_timestamps=0, as here: set both sides to 1 first",
+            Some(0) => "Has no effect while tcp_timestamps=0, as here: set both sides to 1 first",
             _ => "Needs TCP timestamps on both sides",
         };
         let relative = linux(4, 12).gone(
@@ -111,8 +111,8 @@ impl Destination<'_> {
             },
         );
         let expected = format!(
-            "connect() may take over the {} in TIME_WAIT {after} after their end{now}. How long TIME_WAIT \
-             lasts is no setting of Linux.",
+            "connect() may take over the {} in TIME_WAIT {after} after their end{now}. The duration of TIME_WAIT is \
+             not configurable in Linux.",
             plural(self.time_wait(), "port")
         );
         Some(set_sysctl(netns, sysctl::TCP_TW_REUSE, 1, &risk, expected))
@@ -123,7 +123,7 @@ impl Destination<'_> {
         let value = (self.wanted() as f64 / room).ceil().clamp(2.0, 1_000.0) as u32;
         let after = self.wanted() as f64 / f64::from(value) / self.ports.capacity as f64;
         let spread = Advice::to(format!(
-            "Spread the connections over {value} addresses: of the destination, or own ones."
+            "Spread the connections over {value} addresses: of the destination, or of this host."
         ))
         .at(format!(
             "the client's configuration, or more addresses for {}",
@@ -155,21 +155,21 @@ impl Destination<'_> {
             .risk("None for others; the range lies within the same ports.")
             .effect(format!(
                 "Such a socket starts at a random port and tries both parities: about {} per connect, not {}. \
-                 Kernels from 6.3 on have the option, and search with it as without until 6.8.",
+                 Kernels since 6.3 have the option, but it does not change the search before 6.8.",
                 plural((1.0 / free).round() as u64, "attempt"),
                 count(self.ports.capacity / 2)
             ))
     }
 
     fn keep_alive(&self) -> Advice {
-        Advice::to("Use connections again (keep-alive, a pool, a multiplexing protocol).")
+        Advice::to("Reuse connections (keep-alive, a pool, a multiplexing protocol).")
             .at("the client's configuration")
             .risk(
-                "Long-lived connections stick to the server they were made to, and the server holds idle \
-                 ones: set its idle timeout above the client's.",
+                "Long-lived connections stay with the server they were made to, and the server holds idle ones: set \
+                 its idle timeout above the client's.",
             )
             .effect(format!(
-                "As many ports as requests under way, not {}.",
+                "As many ports as requests in flight, not {}.",
                 count(self.peak())
             ))
             .change(Change::KeepConnections {
