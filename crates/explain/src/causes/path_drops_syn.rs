@@ -206,7 +206,7 @@ fn judge(silent: &UnansweredSyns, hosts: &Hosts) -> Option<Finding> {
     if !story.health.sees(&SourceName::Retransmits) || !is_lost_elsewhere(silent, &others) {
         return None;
     }
-    // Without them nobody knows whether it was this host.
+    // Without them it is unknown whether it was this host.
     let sees_drops = story.health.sees(&SourceName::Drops);
     let (n, of) = (silent.times.silent(), silent.times.total());
     let here = silent.listener().is_some();

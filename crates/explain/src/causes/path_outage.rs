@@ -262,7 +262,7 @@ impl<'a> Outage<'a> {
             .advise([
                 Advice::to("See which interface lost its carrier, here and on the path.")
                     .by(command_in(&netns, shell!("grep . /sys/class/net/*/carrier_changes")))
-                    .at(format!("{from}, {to} and what is between them"))
+                    .at(format!("{from}, {to} and the devices between them"))
                     .risk("None: it only looks.")
                     .effect("Names the link, if it was one: then check its cable, its peer, its bonding.")
                     .change(Change::RepairPath {

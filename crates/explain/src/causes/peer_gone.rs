@@ -37,7 +37,7 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| places(story).iter().map(judge).collect::<Vec<_>>().into(),
 };
 
-/// How long a sender tries in vain by default (tcp_retries2), in words.
+/// How long a sender retries by default (tcp_retries2), in words.
 const TRIES_FOR: &str = "15 minutes";
 
 /// Connections to an address from which nothing comes back.
@@ -114,7 +114,7 @@ fn stuck(story: &Story, end: &End) -> Option<Stuck> {
     (hangs && silent && known && gone && !is_left_over(story, end)).then_some(stuck)
 }
 
-/// Its program had closed it before the recording began: the kernel tries on, and nobody waits.
+/// Its program had closed it before the recording began: the kernel still retries, and no program waits.
 fn is_left_over(story: &Story, end: &End) -> bool {
     let closed = story.samples(end.conn).is_some_and(|s| s.first.closed);
     closed && end.conn.established_ns.is_none()
@@ -129,7 +129,7 @@ fn heard_ns(story: &Story, end: &End) -> Option<u64> {
 fn silence_ns(story: &Story, end: &End) -> u64 {
     let stall = &end.transfer.stall;
     let heard = heard_ns(story, end).unwrap_or(stall.first_ns);
-    // A pause before the next request cost nobody anything.
+    // A pause before the next request had no cost.
     let sent = match stall.before {
         0 => stall.first_ns.saturating_sub(limits::FIRST_RTO.ns()),
         _ => 0,

@@ -29,7 +29,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::LOCAL_FIREWALL_DROP,
         Id::PORT_SEARCH_COST,
     ],
-    // What searched in vain searched all ports.
+    // A search that failed tried all ports.
     explains: &[Id::PORT_SEARCH_COST],
     no: Some(|asked| RULE.no(asked)),
     rule_out: |whole| RULE.rule_out(whole),

@@ -33,7 +33,7 @@ pub(crate) const CAUSE: Cause = Cause {
     find,
 };
 
-/// Whether somebody waited for what did not come.
+/// Whether a client waited for an answer that did not come.
 fn waited(phase: Phase) -> bool {
     matches!(
         phase,

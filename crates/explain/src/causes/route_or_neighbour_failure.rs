@@ -83,7 +83,7 @@ fn find(story: &Story) -> Found {
         .collect()
 }
 
-/// Connects of this host that such a drop failed with an error are told by `connection-refused`.
+/// Connects of this host that such a drop failed with an error are reported by `connection-refused`.
 fn is_told(story: &Story, netns: u32, groups: &[&Group]) -> bool {
     let here = story.of_netns(netns).map(|(_, c)| c);
     let failed = here.filter(|c| c.unreachable().is_some());

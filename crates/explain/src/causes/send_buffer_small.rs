@@ -153,7 +153,7 @@ fn judge(path: &Path) -> Option<Finding> {
                     sndbuf = Quantity::bytes(buffer.bytes).rows(buffer.row),
                     allowed = match most {
                         Some(most) => Quantity::bytes(most).rows(most_row),
-                        None => Quantity::new(0u64, "what was not recorded"),
+                        None => Quantity::new(0u64, "an amount that was not recorded"),
                     }
                 ),
             ])

@@ -124,7 +124,7 @@ fn thought_little(all: &Exchanges) -> Option<Step> {
 
 fn find(story: &Story) -> Found {
     let services = slow_exchanges::services(story, Account::Server);
-    // What waited in the accept queue is told as that.
+    // A wait in the accept queue is reported as that.
     let waits = accept_waits::all(story);
     let waits: BTreeSet<u32> = waits.iter().map(|w| w.here.index).collect();
     let queued = |s: &&SlowService| {
@@ -133,7 +133,7 @@ fn find(story: &Story) -> Found {
     services.iter().filter(|s| !queued(s)).map(judge).collect()
 }
 
-/// What is told of a slow server.
+/// What is reported of a slow server.
 struct Told<'a> {
     slow: &'a SlowService<'a>,
     meanwhile: Meanwhile<'a>,
@@ -170,7 +170,7 @@ impl<'a> Behind<'a> {
     }
 
     /// Most of the time of the requests is the process's own, however many it asked others for each; and
-    /// hardly any of their answers takes half as long as a slow one does.
+    /// almost none of their answers takes half as long as a slow one does.
     fn is_innocent(&self, slow: &SlowService) -> bool {
         !limits::MOST.reached(self.awaited_ns, exchanged_ns(&slow.exchanges.all))
             && !limits::MOST.reached(self.answers.p99_s * 1e9, slow.each_ns())

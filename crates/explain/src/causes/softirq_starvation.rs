@@ -102,7 +102,7 @@ fn rule_out(whole: &Whole) -> Verdict {
     Verdict::nearest(places, "no kernel thread for packets was seen")
 }
 
-/// They wait, but not behind somebody who comes first.
+/// They wait, but not behind higher-priority work.
 fn behind_equals(story: &Story, serving: &[&Thread], softirq_waited: Quantity) -> Option<Step> {
     let waiting = serving.iter().filter(|t| waits(t));
     let ahead = waiting.map(|t| Rivals::of(story, t, own_cpu(t)).that_come_first());
@@ -204,7 +204,7 @@ impl<'a> Starved<'a> {
         let cpu = own_cpu(thread);
         let mut overruns = None;
         if let Some(number) = cpu {
-            // Without a reading of softnet nobody knows what it waits for.
+            // Without a reading of softnet it is unknown what it waits for.
             let cpu = story.cpus.all().find(|c| c.number == number)?;
             if (cpu.squeezed as f64) < limits::OVERRUNS.share() * thread.switches.max(1) as f64 {
                 return None;
@@ -245,7 +245,7 @@ impl<'a> Starved<'a> {
         ))
     }
 
-    /// Who comes first hardly waits.
+    /// Higher-priority work almost never waits.
     fn first_step(&self) -> Option<Step> {
         let first = self.rivals.others.first()?;
         let mut threads = self.story.threads.all();

@@ -34,7 +34,7 @@ pub(crate) const CAUSE: Cause = Cause {
 const HOLDS: &str =
     "SYN cookies hold: other connects completed meanwhile, and none was dropped because of the flood";
 
-/// A listener that gets SYNs which nobody completes.
+/// A listener that gets SYNs that are never completed.
 struct Flood<'a> {
     here: ListenerPlace<'a>,
     sent: analysis::Rise,

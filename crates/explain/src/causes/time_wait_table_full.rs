@@ -144,7 +144,7 @@ fn rule_out(whole: &Whole) -> Verdict {
     let all = whole.counted(name, counter::TW, &limits::TIME_WAIT_OVERFLOWS, None);
     Verdict::nearest(
         all,
-        "no connection closed first on this host, as far as counters tell",
+        "no connection closed first on this host, as far as counters show",
     )
 }
 

@@ -78,7 +78,7 @@ pub(crate) fn reset_of(story: &Story, id: ConnId) -> Option<Reset<'_>> {
         conn,
         phase: match (phase(story, conn, got.time_ns), got.late) {
             (Phase::Closed(ns), _) => Phase::Closed(ns),
-            // Nobody waits for anything any more.
+            // No program waits any more.
             (_, true) => Phase::Midway,
             (phase, false) => phase,
         },
@@ -222,7 +222,7 @@ pub(crate) fn usual(pauses: &[u64]) -> Option<u64> {
 pub(crate) fn rule_out(whole: &Whole, counts: impl Fn(&Reset) -> bool) -> Verdict {
     let says = |resets: Quantity, of: u64| {
         say!(
-            "{resets} came on {connections} to one server",
+            "{resets} arrived on {connections} to one server",
             resets,
             connections = Quantity::of(of, "connection")
         )

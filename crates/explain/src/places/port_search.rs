@@ -275,7 +275,7 @@ impl<'a> Destination<'a> {
         }
     }
 
-    /// The same as calls that took long; of bind() nobody knows how long.
+    /// The same as calls that took long; of bind() the time is unknown.
     pub(crate) fn slow_calls(&self) -> Option<SlowCalls> {
         let search = self.search();
         (!search.is_bind()).then(|| SlowCalls {

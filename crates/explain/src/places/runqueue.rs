@@ -242,7 +242,7 @@ impl<'a> Rivals<'a> {
         .rows(self.others.iter().map(|r| r.row).take(SHOWN_ROWS))
     }
 
-    /// While a thread waits for a CPU, somebody else has it.
+    /// While a thread waits for a CPU, another one has it.
     pub(crate) fn check(&self) -> Check {
         let (waited, others) = (self.thread.waited_ns() as f64 / 1e9, self.seconds());
         Check {

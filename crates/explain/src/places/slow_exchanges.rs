@@ -26,7 +26,7 @@ pub(crate) struct SlowService<'a> {
     pub(crate) story: &'a Story,
     pub(crate) exchanges: &'a Exchanges,
     pub(crate) rule: Rule,
-    /// The slow exchanges that are told one by one, the slowest first.
+    /// The slow exchanges that are recorded individually, the slowest first.
     pub(crate) slow: Vec<Told>,
     /// How many are slow.
     pub(crate) count: u64,
@@ -432,7 +432,7 @@ impl<'a> SlowService<'a> {
     }
 }
 
-/// Whether whoever answers the slowest exchanges of a client is on this host.
+/// Whether the server of a client's slowest exchanges is on this host.
 pub(crate) fn is_answered_here(story: &Story, exchanges: &Exchanges) -> bool {
     let mut ends = exchanges.slowest.iter().filter_map(|(_, x)| end(story, x));
     ends.any(|(_, conn)| conn.peer.is_some() || conn.listener.is_some())

@@ -10,7 +10,7 @@ use crate::finding::Check;
 use crate::limits;
 use crate::modes::{step, syn_schedule_of};
 
-/// Times of the schedule that are told.
+/// Times of the schedule that are shown.
 const SHOWN_TIMES: usize = 4;
 
 /// A connect that retransmitted its SYN n times is through a round trip after the time that the settings of

@@ -129,7 +129,8 @@ pub(crate) const DROPPED: Limited<Tracked> = from(
     },
 );
 
-/// It says that it could not insert them. Other packets fail to get an entry, too; but hardly fewer than these.
+/// It counts those that it could not insert. Other packets may fail to get an entry, too, so the count is rarely
+/// lower.
 pub(crate) const NOT_INSERTED: Limited<Tracked> = from(
     &limits::MOST,
     "of them not inserted (insert_failed)",

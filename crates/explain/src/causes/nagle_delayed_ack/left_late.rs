@@ -1,4 +1,4 @@
-//! Requests the end of which left as long after it was written as an ACK is delayed: what exchanges tell of it.
+//! Requests whose end left as long after it was written as an ACK is delayed, as exchanges show it.
 
 use ahash::AHashSet;
 use analysis::Endpoint;

@@ -1,4 +1,4 @@
-//! So much is lost where a queue is full, or a policer limits a rate, that whoever shares it waits for timers.
+//! So much is lost where a queue is full, or a policer limits a rate, that its connections wait for timers.
 
 use analysis::words::{bit_rate, rounded};
 

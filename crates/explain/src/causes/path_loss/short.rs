@@ -158,7 +158,7 @@ impl<'a> Short<'a> {
         let (netns, from, to) = way;
         let sum = |of: &dyn Fn(&Conn) -> u64| conns.iter().map(|c| of(c)).sum::<u64>();
         let syns_again = sum(&|c| c.syn_retries.into());
-        // One whose server has dropped its last ACK retransmits in vain.
+        // One whose server has dropped its last ACK retransmits without success.
         let moved = |c: &Conn| c.bytes_acked > 0 || c.bytes_received > 0;
         let again = sum(&|c| if moved(c) { c.retransmits.into() } else { 0 });
         let segments = sum(&|c| {

@@ -1,4 +1,4 @@
-//! What shows a black hole: what hangs, what passes meanwhile, and that nobody told.
+//! Evidence of a black hole: what hangs, what passes meanwhile, and that no ICMP error arrived.
 
 use analysis::words::duration;
 use analysis::{Stall, Stuck};
@@ -85,8 +85,8 @@ impl BlackHole<'_> {
         let (story, netns) = (self.path.story, self.path.netns);
         let probing = story.settings.get(netns, sysctl::TCP_MTU_PROBING)?;
         let smaller = match probing.number(0) {
-            Some(0) => "keeps them from trying smaller ones",
-            _ => "makes them try smaller ones only after some timeouts",
+            Some(0) => "keeps them from trying smaller packets",
+            _ => "makes them try smaller packets only after some timeouts",
         };
         let (name, value) = (sysctl::TCP_MTU_PROBING, &*probing.text);
         let pmtu = self.pmtu();

@@ -19,7 +19,7 @@ use lists::{Met, Range};
 
 /// The function that walks the list of a port.
 pub(super) const FUNCTION: &str = "in_pcblookup_local";
-/// What counts its work, where somebody has added such counters.
+/// Counters of its work, where the kernel has them.
 const ITERATIONS: &str = "in_pcblookup_local.iterations";
 const EXPIRED: &str = "in_pcblookup_local.expired";
 

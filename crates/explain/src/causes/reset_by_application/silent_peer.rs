@@ -176,7 +176,7 @@ impl SilentPeer<'_> {
     fn timed_out(&self) -> Option<Check> {
         let counters = &self.story.counters;
         let rise = counters.rise(self.netns, counter::TCP_ABORT_ON_TIMEOUT).by;
-        let formula = "connections ended by a time-out (TCPAbortOnTimeout) ≥ those given up";
+        let formula = "connections ended by a timeout (TCPAbortOnTimeout) ≥ those given up";
         let covered = counters.covers(self.netns);
         covered.then(|| at_least(formula, self.count(), rise, "connections"))
     }

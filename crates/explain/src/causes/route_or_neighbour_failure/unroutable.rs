@@ -141,7 +141,7 @@ fn of_caller(story: &Story, (netns, pid): (u32, u32), way: &NoWay) -> Finding {
         .verify(sentence!("`ip route get {first}` names a device there, and the connects succeed.", first))
 }
 
-/// Whoever refuses or drops a connection has got its SYN.
+/// A host that refuses or drops a connection has received its SYN.
 fn never_left(story: &Story, who: (u32, u32), way: &NoWay) -> RuledOut {
     let there = opened(story, who).filter(|c| way.to.contains(&c.remote.addr));
     let (mut sent, mut refused) = (0u64, 0u64);

@@ -306,7 +306,7 @@ impl Collision<'_> {
         });
         let after = median(&mut after.collect::<Vec<_>>());
         let when = after.map_or(String::new(), |ns| {
-            format!(", {} after the SYN came in (median)", duration(ns))
+            format!(", {} after the SYN arrived (median)", duration(ns))
         });
         // Each is counted where it is sent, whatever else is reset there.
         let mut netns: Vec<u32> = self.strays.iter().map(|s| s.netns).collect();

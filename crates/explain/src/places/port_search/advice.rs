@@ -48,7 +48,7 @@ impl Destination<'_> {
         advice
     }
 
-    /// Ports wanted: those in use, and those that were asked for in vain.
+    /// Ports wanted: those in use, and those that were searched for without success.
     fn wanted(&self) -> u64 {
         let in_vain = self.without_port().count() as u64;
         self.peak().saturating_add(in_vain)

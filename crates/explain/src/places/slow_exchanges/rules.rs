@@ -125,7 +125,8 @@ impl SlowService<'_> {
             (Some(_), _) if all.exchanges >= limits::PERCENTILES.count() => {
                 waited_ns / count >= self.least_ns(Excess::Many)
             }
-            // What nobody answers may be a protocol without answers: the end that asks knows how long it waits for one.
+            // Requests that are never answered may belong to a protocol without answers: the client knows how long it
+            // waits for one.
             (_, Role::Client) => alike && longest >= limits::PATIENT_CALLER.ns(),
             _ => false,
         };
@@ -148,7 +149,7 @@ impl SlowService<'_> {
         let waiting = told.iter().filter(|t| t.x.open && !t.is_given_up());
         let sum = |of: fn(&Told) -> u64| waiting.clone().map(of).fold(0, u64::saturating_add);
         let share = sum(|t| t.own_ns) as f64 / sum(Told::took_ns).max(1) as f64;
-        // A second in which nobody waits any more, and nobody is answered, has no row.
+        // A second without waiting or answered requests has no row.
         let goes_on = silence.to_ns.saturating_add(limits::LAST_LOOK.ns()) >= self.story.end_ns;
         let long =
             silence.ns() >= limits::STALL.ns() && goes_on && self.would_have_answered(silence);

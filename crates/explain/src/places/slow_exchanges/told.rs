@@ -1,4 +1,4 @@
-//! The slow exchanges that are told one by one, and the ends that they went over.
+//! The slow exchanges that are recorded individually, and the ends that they used.
 
 use analysis::account::{self, Slow, State};
 use analysis::{Conn, ConnId, Endpoint, Side, Story, Waited};
@@ -7,7 +7,7 @@ use recording::{Addr, RowRef};
 
 use crate::limits;
 
-/// An exchange that is told by itself.
+/// An exchange that is recorded individually.
 #[derive(Debug)]
 pub(crate) struct Told {
     pub(crate) row: RowRef,
@@ -32,7 +32,7 @@ impl Told {
         [(x.local_addr, x.local_port), (x.remote_addr, x.remote_port)]
     }
 
-    /// Whoever asked closed the connection before the answer.
+    /// The client closed the connection before the answer.
     pub(crate) fn is_given_up(&self) -> bool {
         self.x.given_up == Some(true)
     }

@@ -53,7 +53,7 @@ impl Walker<'_> {
             "Keep the servers' ports out of the range for connect(): set {name}={value}."
         ))
         .by(shell!("sysctl {name}={value}", name, value))
-        .at("the host; /etc/sysctl.conf keeps it. Or let the servers listen below the range")
+        .at("the host; /etc/sysctl.conf keeps it. Or have the servers listen below the range")
         .risk(format!(
             "The reduced range leaves {} for connections; {} were in use at most, TIME_WAITs included.",
             Quantity::of(to - from + 1, "port"),
