@@ -4,7 +4,7 @@ use analysis::words::percent;
 
 use crate::limits;
 use crate::places::interfaces::{
-    Traffic, Way, by_softnet, interfaces, is_missed, missed, missed_check, not_softnet,
+    Traffic, Way, by_softnet, interfaces, is_missed, missed, missed_check,
 };
 use crate::vocabulary::*;
 
@@ -23,7 +23,7 @@ pub(crate) const CAUSE: Cause = Cause {
         "retransmissions on all paths of one host",
         "frame, CRC or carrier errors of an interface",
     ],
-    rivals: &[],
+    rivals: &[Id::RECEIVE_BACKLOG_DROP],
     explains: &[],
     no: None,
     rule_out,
@@ -94,6 +94,7 @@ fn judge(
     );
     let case = Case::new(story, CAUSE, scope)
         .noted(unwanted.or(elsewhere))
+        .placed(Place::Host)
         .title([
             format!("{name} {verb} {part} {direction}: {packets}."),
             format!("{name} loses {part} of its packets."),
@@ -124,7 +125,6 @@ fn judge(
             ),
             missed_step(received, again, again_rows),
         ])
-        .rules_out([not_softnet(story)])
         .checks([missed_check(story, received, lost, certain)])
         .advise([advice]);
     Some(case.verify(sentence!(
