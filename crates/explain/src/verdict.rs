@@ -324,7 +324,7 @@ impl Verdict {
     pub(crate) fn there(no: Option<Step>) -> Verdict {
         match no {
             Some(step) => Verdict::No(step, None),
-            None => Verdict::cannot("nothing that was measured there refutes it"),
+            None => Verdict::cannot("no measurement there refutes it"),
         }
     }
 }

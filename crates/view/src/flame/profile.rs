@@ -248,8 +248,7 @@ impl Profile {
         match self.cpus_idle {
             // Ticks and samples are not one measure: some per cent are no difference.
             Some(truly) if truly > idle + 0.05 => format!(
-                "{told} of them, though the CPUs were idle for {:.0} % of the time: not every idle sample was \
-                 recorded, and shares are of what was",
+                "{told} of them, but the CPUs were idle for {:.0} % of the time: some idle samples are missing, and shares exclude them",
                 100.0 * truly
             ),
             _ => told,
