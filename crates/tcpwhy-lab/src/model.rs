@@ -163,7 +163,7 @@ fn model(args: RunArgs, out: &mut impl Write) -> Result<ExitCode> {
             let chart = plot(&sweep, &figures, &title(model, &args));
             target.write(|out| Ok(chart::svg(&chart, out)?))?;
             if !target.is_stdout() {
-                cli::say(&format!("drew {}", path.display()));
+                cli::say(&format!("wrote {}", path.display()));
             }
         }
         return Ok(ExitCode::SUCCESS);
