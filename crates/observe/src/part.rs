@@ -93,7 +93,7 @@ impl Part {
             Part::Requests,
             "requests",
             When::Explaining,
-            "requests and their answers, by listener and destination: how long, and what with",
+            "requests and their answers, by listener and destination: how long they took, and where the time went",
         ),
         (
             Part::Heartbeats,
