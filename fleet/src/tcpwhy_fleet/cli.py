@@ -62,13 +62,11 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--most", type=int, default=64, metavar="N", help="hosts reached at once (default: 64)")
     made.add_argument("--no-explain", action="store_true", help="do not explain the recordings now")
 
-    made = verb(
-        "explain", commands.explain, "Have tcpwhy explain what nobody has explained yet, and keep what it finds"
-    )
+    made = verb("explain", commands.explain, "Explain recordings that are not yet explained, and keep the result")
     made.add_argument("--tcpwhy", default="tcpwhy", help="how tcpwhy is called on this machine")
     made.add_argument("--again", action="store_true", help="explain again what has been explained")
 
-    made = verb("findings", commands.findings, "All hosts' findings, each fault once, what cost most first")
+    made = verb("findings", commands.findings, "The findings of all hosts, each fault once, costliest first")
     made.add_argument("--json", action="store_true", help="one JSON object per line")
     made = verb("ends", commands.ends, "Both ends of every connection: clocks, losses, slow requests")
     made.add_argument("--json", action="store_true", help="one JSON object per line")
