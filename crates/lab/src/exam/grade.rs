@@ -337,7 +337,7 @@ fn scores(seen: &[&Sitting], groups: &[Group]) -> Vec<Score> {
             &mut faint.map(|(s, f)| !is_found(s, f)),
         ),
         share(
-            "findings that are of what was planted there".into(),
+            "findings of what was planted there".into(),
             bars::PRECISION,
             &mut findings().map(|(s, f)| about(s, f).is_some()),
         ),
@@ -362,7 +362,7 @@ fn scores(seen: &[&Sitting], groups: &[Group]) -> Vec<Score> {
             &mut seen.iter().filter_map(|s| s.without.as_ref().map(Vec::is_empty)),
         ),
         share(
-            "faults that cannot be told from where they were recorded, and about which nothing is said".into(),
+            "faults not visible from the recorded side, and correctly not reported".into(),
             bars::SILENCE,
             &mut blind.map(|(s, fault)| {
                 !s.findings.iter().any(|f| f.part == Some(fault.part) && f.confidence != "low")

@@ -250,7 +250,7 @@ fn head(
                 age(snapshot.now_ns.saturating_sub(to_ns)),
             );
             if paced {
-                says += "; less often, to limit its cost";
+                says += "; updated less often, to save CPU";
             }
             says
         }
