@@ -290,8 +290,8 @@ impl<'a> AcceptWaits<'a> {
         let sampled = self.standing.iter();
         let sampled = sampled.filter_map(|(id, _)| Some(story.samples(story.conn(*id)?)?.last.row));
         say!(
-            "{waited} of {all} waited for accept() for {waited_ms} in all, {longest_ms} at most; their handshakes \
-             were complete, and their clients believed to be served.",
+            "{waited} of {all} waited for accept() for {waited_ms} in total, {longest_ms} at most; their \
+             handshakes were complete, so their clients were already connected.",
             waited = Quantity::of(self.count(), "connection"),
             all = Quantity::count(self.of_all()),
             waited_ms = Quantity::ns(self.waited_ns()),
@@ -308,7 +308,7 @@ impl<'a> AcceptWaits<'a> {
         let longest = fullest.map_or(0, |s| s.longest_accept_queue.0);
         let rows = fullest.map(|s| s.longest_accept_queue.1);
         say!(
-            "Its accept queue held {longest} at most, of a backlog of {backlog}, and somebody waited in it in \
+            "Its accept queue held at most {longest}, with a backlog of {backlog}, and was not empty in \
              {waiting} of {samples}; it dropped {dropped}.",
             longest = Quantity::of(longest, "connection").rows(rows),
             backlog = Quantity::count(listener.backlog().unwrap_or(0)),
@@ -326,7 +326,8 @@ impl<'a> AcceptWaits<'a> {
             .max_by_key(|(ns, _)| *ns)?;
         (ns >= limits::ACCEPT_WAIT_SEEN.ns()).then(|| {
             say!(
-                "Looks at the queue between samples found its first connection there for up to {longest_wait_ms}.",
+                "Between samples, the first connection in the queue was found to have waited for up to \
+                 {longest_wait_ms}.",
                 longest_wait_ms = Quantity::ns(ns).rows([row])
             )
         })
@@ -348,7 +349,7 @@ impl<'a> AcceptWaits<'a> {
             measured: rounded(measured),
             unit: "connections".into(),
             agrees: expected <= measured * limits::ACCEPT_WAITS_OFF.times() + limits::ACCEPT_WAITS_NOISE.number() && measured <= expected * limits::ACCEPT_WAITS_OFF.times() + limits::ACCEPT_WAITS_NOISE.number(),
-            tolerance: "within a factor of 2: queues are looked at once a second".into(),
+            tolerance: "within a factor of 2: queues are sampled once a second".into(),
         }
     }
 }

@@ -197,7 +197,7 @@ impl ConnectTimes {
         if few {
             let others = self.unanswered_syns() - dropped;
             let others = plural(others, "SYN");
-            says += &format!("; {others} without an answer had another reason");
+            says += &format!("; {others} were unanswered for another reason");
         } else if self.unanswered > 0 {
             says += &format!("; {} still pending at the end", count(self.unanswered));
         }

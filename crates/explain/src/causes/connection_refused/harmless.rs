@@ -22,10 +22,10 @@ pub(super) fn of(place: &Refusals) -> Option<Harmless> {
     if go_on(place) {
         let (at, n) = (place.at, count(place.refused()));
         return Some(Harmless {
-            why: "the other family of IP served them at once",
+            why: "the other IP family served them at once",
             title: [
                 format!(
-                    "{at} refused {n} connects, and those who tried were served at another address."
+                    "{at} refused {n} connects, and their clients were served at another address."
                 ),
                 format!("{at} refused {n} connects that another address served."),
             ],
@@ -57,14 +57,14 @@ fn why(place: &Refusals) -> Option<&'static str> {
     if place.ids.is_empty() {
         let unheard = !was_listening(place);
         return unheard.then_some(
-            "no process of this host tried, and nothing listened there: probes of a closed port",
+            "no process of this host connected, and nothing listened there: probes of a closed port",
         );
     }
     let gap_ns = interval_ns(place)?;
     let asks = !reached(place) && (gap_ns >= limits::PROBE_SLOW.ns() || others_serve(place));
     asks.then_some(
-        "nobody reached it while it was recorded, and it is asked at a fixed interval: health checks of \
-         what is down",
+        "no client reached it during the recording, and it is probed at a fixed interval: health checks of \
+         a backend that is down",
     )
 }
 

@@ -96,7 +96,7 @@ fn before_linux_5_17_only_the_counter_hints_at_who_refused() {
     let f = only(&recording, ID);
     assert_eq!(f.confidence.level, Level::Medium);
     let because = f.confidence.because.join("; ");
-    assert!(because.contains("does not tell whether"), "{because}");
+    assert!(because.contains("does not report whether"), "{because}");
     assert!(f.ruled_out.iter().all(|r| r.cause != "injected-reset"));
     let counted = f.evidence.iter().find(|s| s.says.contains("OutRsts"));
     assert!(counted.is_some_and(|s| s.says.contains("300 in")));
@@ -321,7 +321,7 @@ fn icmp_refuses_and_is_rationed() {
         assert_eq!((f.impact.affected, f.impact.of), (20, 20));
         assert_eq!(f.confidence.level, Level::Medium);
         let title =
-            "ICMP says that 10.96.0.10:80 is unreachable: 20 of 20 connects failed (ECONNREFUSED).";
+            "ICMP reports 10.96.0.10:80 unreachable: 20 of 20 connects failed (ECONNREFUSED).";
         assert_eq!(f.title, title);
         assert!(f.arithmetic.iter().all(|c| c.agrees));
     }
