@@ -90,7 +90,9 @@ fn a_server_that_kept_up_but_for_a_pause_is_not_told_to_be_faster() {
     }
     let f = only(&recording, ID);
     let effects: Vec<&str> = f.advice.iter().map(|a| &*a.expected).collect();
-    let pause = |e: &&&str| (e.contains("in which nothing") || e.contains("rides out")) && !e.contains("overload");
+    let pause = |e: &&&str| {
+        (e.contains("in which nothing") || e.contains("rides out")) && !e.contains("overload")
+    };
     assert_eq!(effects.iter().filter(pause).count(), 2, "{effects:?}");
 }
 
