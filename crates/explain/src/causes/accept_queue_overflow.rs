@@ -375,7 +375,7 @@ impl<'a> Overflow<'a> {
                 n if n > 4 => format!(" and {} more", n - 4),
                 _ => String::new(),
             };
-            says += &format!(" The socket is also open in {}{more}.", shown.join(", "));
+            says += &format!(" The socket is also held by {}{more}.", shown.join(", "));
         }
         let step = Step::new(says)
             .number("pid", doing.pid)
