@@ -113,7 +113,7 @@ fn rule_out(whole: &Whole) -> Verdict {
     Verdict::nearest(places, "no listener was sampled")
 }
 
-/// The longest that somebody was seen to wait at one of several sockets, ns, and the row that says so.
+/// The longest wait seen at one of several sockets, ns, and the row that shows it.
 fn longest_wait(socks: &[&ListenSock]) -> Option<(u64, RowRef)> {
     socks.iter().filter_map(|s| s.longest_wait()).max()
 }
@@ -157,7 +157,7 @@ impl<'a> Uneven<'a> {
                 || longer(s)
         });
         stuck.sort_by(|a, b| b.mean_queue().total_cmp(&a.mean_queue()));
-        // A moment in which somebody waits most of them may have had.
+        // Most of them may have had a moment in which a connection waited.
         let once = stuck
             .iter()
             .all(|s| s.waiting_samples < limits::SEEN_TWICE.as_u32());

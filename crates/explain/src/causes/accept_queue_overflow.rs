@@ -60,7 +60,7 @@ struct Overflow<'a> {
     dropped: u64,
     overflows: Rise,
     times: ConnectTimes,
-    /// When nobody got through, and its queue was full for it.
+    /// When no connection got through because its queue was full.
     outage: Option<Outage>,
     /// When so little was dropped that only what stood in the queue tells.
     standing: Option<Standing>,

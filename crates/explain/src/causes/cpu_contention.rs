@@ -161,8 +161,8 @@ fn waits(thread: &Thread) -> bool {
         && limits::WAITS_TO_RUNNING.reached(thread.waited_ns(), thread.on_cpu_ns())
 }
 
-/// Whether it waits because its cgroup has spent its quota. Others that want the CPU are what a busy host
-/// has; being taken off it is not, and whoever asks in one period of a dozen waits for most of it.
+/// Whether it waits because its cgroup has used up its quota. Competition for the CPU is normal on a busy host;
+/// throttling is not, and a request that arrives in one period of a dozen waits for most of it.
 fn is_throttled(story: &Story, thread: &Thread) -> bool {
     let quota = || Quota::of(story, thread).filter(|quota| quota.certain);
     thread.waited_ns() >= limits::CONTENDED_WAIT.ns() && quota().is_some()
@@ -323,7 +323,7 @@ impl<'a> Waiter<'a> {
             .chain(self.fellows.iter().copied())
     }
 
-    /// Whether somebody connects to it: what short connections lost no sample may have seen.
+    /// Whether clients connect to it: samples may have missed what short connections lost.
     fn answers(&self) -> bool {
         self.conns.values().any(|c| !c.asks())
     }
@@ -448,7 +448,7 @@ impl<'a> Waiter<'a> {
         advice
     }
 
-    /// Where its own processes, or the kernel's threads, have the CPU, nobody can stand back.
+    /// Where its own processes, or the kernel's threads, have the CPU, no other program can give way.
     fn more_cpu(&self, rivals: &Rivals) -> Advice {
         let (comm, place) = (&self.thread.comm, rivals.place());
         let mut cpus: Vec<String> = rivals.cpus.iter().map(u32::to_string).collect();

@@ -50,7 +50,7 @@ struct Full<'a> {
     comm: String,
     open: Option<&'a Line>,
     denials: Option<Denials>,
-    /// Its listener where most wait for accept(), if somebody does.
+    /// Its listener where most connections wait for accept(), if any do.
     crowded: Option<ListenerPlace<'a>>,
     waits: Option<AcceptWaits<'a>>,
 }
@@ -151,7 +151,8 @@ fn places(story: &Story) -> Vec<Full<'_>> {
     full.collect()
 }
 
-/// Whether its queue is not emptied: of one that is, a sample now and then finds somebody, and no request waits long.
+/// Whether its queue is not emptied: in one that is, only an occasional sample finds a connection, and no request
+/// waits long.
 fn stands(here: ListenerPlace) -> bool {
     let (waiting, samples) = waiting_samples(here);
     let measured = || accept_waits::at(here).is_some_and(|waits| waits.are_measured());

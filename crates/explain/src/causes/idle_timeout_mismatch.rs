@@ -229,7 +229,7 @@ impl Mismatch<'_> {
         })
     }
 
-    /// Each that was used has a request that nobody answered; one that was only closed has none.
+    /// Each that was used has an unanswered request; one that was only closed has none.
     fn requests_lost(&self) -> Option<Check> {
         let (unanswered, _) = self.unanswered()?;
         let formula = "requests that were never answered ≥ connections that were reset after both ends had closed";

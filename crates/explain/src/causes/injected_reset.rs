@@ -251,9 +251,9 @@ impl Site<'_> {
         self.tried.max(self.ends.count())
     }
 
-    /// Whether nobody on this host can have sent them.
+    /// Whether no socket of this host can have sent them.
     fn unsent(&self, own: &Own) -> bool {
-        // A reset whose record was lost looks as if nobody had sent it.
+        // A reset whose record was lost looks as if no socket had sent it.
         let told = self.ends.count() > self.story.health.lost(&SourceName::ResetsSent);
         self.ends.server_here() && told && !self.translated(own)
     }
@@ -376,8 +376,8 @@ fn judge(site: &Site, own: &Own) -> Option<Finding> {
     )))
 }
 
-/// Whoever forges a reset leaves no trace in the counters of either end but this: the end that is
-/// reset counts it.
+/// A forged reset leaves only this trace in the counters of the two ends: the end that is reset
+/// counts it.
 fn resets_counted(site: &Site) -> Option<Check> {
     let counters = &site.story.counters;
     let netns = site.ends.all().map(|(_, c)| c.netns);

@@ -175,8 +175,8 @@ fn turned_away(place: &UnansweredSyns, lost: u64) -> Lost {
     Lost::elsewhere(each_ns.min(outage_ns.saturating_mul(hosts.unwrap_or(1))))
 }
 
-/// Clients elsewhere were dropped and let in by turns, as a limit does it: nobody wants that of a rule. A ban lets nobody
-/// in while it lasts.
+/// Clients elsewhere were intermittently dropped and let in, as by a rate limit: no rule intends that. A ban lets no
+/// client in while it lasts.
 fn by_turns(place: &UnansweredSyns) -> bool {
     let Some((_, listener)) = place.listener() else {
         return false;

@@ -23,7 +23,7 @@ pub(crate) struct AcceptWaits<'a> {
     exchanges: Option<&'a Exchanges>,
     /// Requests that came before accept() and waited for it for most of their time, the slowest first.
     told: Vec<(RowRef, Exchange, Option<ConnId>)>,
-    /// When nobody was accepted at all, though they waited.
+    /// When no connection was accepted at all, though some waited.
     pub(crate) outage: Option<Outage>,
     /// Ends that still wait, without such a request, and how long samples saw them do so, ns.
     standing: Vec<(ConnId, u64)>,
@@ -40,7 +40,7 @@ pub(crate) fn at<'a>(here: ListenerPlace<'a>) -> Option<AcceptWaits<'a>> {
     AcceptWaits::of(here, its(here))
 }
 
-/// How long there were requests that waited to be read, on connections that nobody had accepted when they came; ns.
+/// How long there were requests that waited to be read, on connections not yet accepted when they came; ns.
 /// Whether these waited for accept(), or were accepted and read late, samples tell alone.
 pub(crate) fn unread_ns(here: ListenerPlace) -> u64 {
     let slowest = its(here).into_iter().flat_map(|e| &e.slowest);
@@ -57,7 +57,7 @@ pub(crate) fn unread_ns(here: ListenerPlace) -> u64 {
     sum
 }
 
-/// Whether a request waited long before it was read, and for most of its time, of a connection that nobody had
+/// Whether a request waited long before it was read, and for most of its time, on a connection that was not yet
 /// accepted when it came.
 fn waited(x: &Exchange) -> bool {
     let most = limits::MOST.reached(x.accept_ns, Slow::took_ns(x));
@@ -318,7 +318,7 @@ impl<'a> AcceptWaits<'a> {
         )
     }
 
-    /// How long somebody was seen to wait there.
+    /// How long a connection was seen to wait there.
     pub(crate) fn seen_step(&self) -> Option<Step> {
         let socks = self.here.listener.socks.iter();
         let (ns, row) = socks
@@ -354,8 +354,8 @@ impl<'a> AcceptWaits<'a> {
     }
 }
 
-/// A queue is served in order: who came before somebody that was accepted had been accepted as well, whatever
-/// the last sample of it showed.
+/// A queue is served in order: a connection that came before an accepted one had been accepted as well, whatever
+/// its last sample showed.
 struct Served {
     /// When each connection was established that is known to have been accepted, and by when it was or one that
     /// came later; by the former, ns.
@@ -414,7 +414,7 @@ pub(crate) fn was_looked_at(here: ListenerPlace) -> bool {
         .any(|s| s.longest_wait().is_some())
 }
 
-/// Samples of a listener's sockets in which somebody waited, of how many.
+/// Samples of a listener's sockets in which a connection waited, of how many.
 pub(crate) fn waiting_samples(here: ListenerPlace) -> (u64, u64) {
     let socks = here.listener.socks.iter();
     let each = socks.map(|s| (u64::from(s.waiting_samples), u64::from(s.samples)));

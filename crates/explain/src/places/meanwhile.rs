@@ -224,7 +224,7 @@ impl<'a> Meanwhile<'a> {
     }
 
     /// What the thread that answered did while nothing was: an event loop that sleeps holds its answers back, or
-    /// waits for somebody; one that does not is busy with something else.
+    /// waits for another; one that does not is busy with something else.
     pub(crate) fn silent(&self) -> Option<Step> {
         let (silence, tid) = self.silence?;
         let mut spent: BTreeMap<What, u64> = BTreeMap::new();

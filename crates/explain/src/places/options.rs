@@ -142,7 +142,7 @@ impl<'a> WithoutOptions<'a> {
             .filter(|e| rwnd_share(&[**e]) >= limits::WINDOW_WAITS.share());
         let (mut queued, mut all) = (0, 0_usize);
         for end in waiting {
-            // Of one that no sample met with data in flight nobody knows.
+            // Unknown for one that no sample met with data in flight.
             let Some((least, usual)) = shortest.get(&path(end.conn)).zip(usual_rtt(end)) else {
                 continue;
             };

@@ -1,4 +1,4 @@
-//! When nobody got through to a listener though connections waited for it.
+//! When no connection got through to a listener although some waited for it.
 
 use std::collections::BTreeSet;
 

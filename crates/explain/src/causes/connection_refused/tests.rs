@@ -1,4 +1,4 @@
-//! C10 is named when nobody listens, and not for a knock on the door or a foreign reset.
+//! C10 is named when nothing listens, and not for a probe or a foreign reset.
 
 use recording::tables::Event;
 use recording::{EventKind, SourceName};
@@ -380,7 +380,7 @@ fn two_errors_or_a_few_among_many_connects_are_no_finding() {
     let mut few = rejected("EHOSTUNREACH", 1);
     few.events.truncate(4);
     assert!(found(&few).is_empty());
-    // Timeouts of the kernel are no error that somebody sent.
+    // Timeouts of the kernel are not errors that another host sent.
     assert!(
         found(&rejected("ETIMEDOUT", 1))
             .iter()

@@ -1,4 +1,4 @@
-//! illumos' destination cache: it forgets nobody unless memory is low, and its tunings are its own.
+//! illumos' destination cache: it evicts nothing unless memory is low, and has its own tunables.
 
 use analysis::stats::ratio;
 use analysis::words::{count, figure, fitting, percent, rounded};
