@@ -330,8 +330,10 @@ impl<'a> Uneven<'a> {
                 .number("pid", pid)
                 .rows(self.here.holder_rows(Some(pid)))
             }
-            None if held.is_empty() => Step::new("The process that holds its socket was not seen.".to_string())
-                .rows(self.stuck.first().map(|s| s.last_row)),
+            None if held.is_empty() => {
+                Step::new("The process that holds its socket was not seen.".to_string())
+                    .rows(self.stuck.first().map(|s| s.last_row))
+            }
             None => Step::new(format!(
                 "Its socket is held by pids {}: which of them serves it is not known.",
                 list(&held)

@@ -92,7 +92,9 @@ fn rule_out(whole: &Whole) -> Verdict {
             )));
         }
         if !here.is_counted() {
-            return Some(Answered::unknown(format!("no counter was read in the namespace of {local}")));
+            return Some(Answered::unknown(format!(
+                "no counter was read in the namespace of {local}"
+            )));
         }
         let n = drops(here);
         let of = here.accepted().saturating_add(n);

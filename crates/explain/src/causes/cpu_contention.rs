@@ -242,9 +242,7 @@ fn judge(waiter: &Waiter) -> Finding {
             let cpus = quota.enough(story, waiter.process_on_cpu());
             let more = figure(cpus);
             case.title([
-                format!(
-                    "{who} waits {share} of the time: cgroup {cgroup} has hit its CPU quota."
-                ),
+                format!("{who} waits {share} of the time: cgroup {cgroup} has hit its CPU quota."),
                 format!("{who} waits {share} of the time: its cgroup hit its CPU quota."),
             ])
             .fix([
@@ -432,8 +430,8 @@ impl<'a> Waiter<'a> {
         if !rivals.may_yield() {
             return vec![self.more_cpu(rivals)];
         }
-        let risk = "A batch job takes longer when the host is busy; do not do this to one that must keep \
-                    up.";
+        let risk = "A batch job takes longer when the host is busy; do not do this \
+                    to one that must keep up.";
         let first = Advice::to(format!("Or give {who} a larger share of the CPU."))
             .by(shell!("renice -n -10 -p {pid}", pid = self.thread.pid))
             .at("the host; for a service Nice or CPUWeight in its unit")

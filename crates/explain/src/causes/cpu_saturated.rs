@@ -348,7 +348,7 @@ impl<'a> Saturated<'a> {
         .by(command)
         .at("the host; for a service CPUAffinity or AllowedCPUs in its unit, for a container its cpuset")
         .risk("Other work on these CPUs slows down. Priorities would not help: the threads that wait and \
-            those that run are one service.")
+               those that run are one service.")
         .effect(format!("It wanted {wanted} CPUs and had {had}."))
         .change(Change::MoreCpus { pid: Some(pid) });
         let profile = Advice::to(format!(

@@ -264,8 +264,8 @@ impl Mismatch<'_> {
             ))
             .at(format!("the source or configuration of {app}"))
             .risk("A request that changes something may be executed twice.")
-            .effect("The race that remains between any two timeouts costs a round trip instead of a \
-                failure."),
+            .effect("The race that remains between any two timeouts costs a round trip, \
+                     not a failure."),
         ]
     }
 }

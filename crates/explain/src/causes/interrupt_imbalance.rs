@@ -136,8 +136,7 @@ fn judge(story: &Story) -> Option<Finding> {
         .noted((!behind).then_some("it kept up: its budget never ran out with packets left"))
         .placed(Place::Cpus(vec![busiest.number]))
         .title([
-            format!("{place} gets {part} of the packets ({device}) and is saturated; others are {idle} \
-                idle."),
+            format!("{place} gets {part} of the packets ({device}) and is saturated; others are {idle} idle."),
             format!("{place} gets {part} of the packets and is saturated."),
         ])
         .fix([

@@ -82,7 +82,9 @@ impl Overflow<'_> {
                 shell!("tcpwhy stat threads --pid {pid}", pid),
             ),
             (_, Some(pid)) => (
-                format!("Make {who} call accept() whenever a connection waits, not between other work."),
+                format!(
+                    "Make {who} call accept() whenever a connection waits, not between other work."
+                ),
                 shell!("tcpwhy stat threads --pid {pid}", pid),
             ),
             (_, None) => ("Make the application call accept() sooner.".into(), None),

@@ -172,9 +172,7 @@ impl Walk<'_> {
 
     fn fewer_rules(&self, advice: Advice) -> Advice {
         advice
-            .risk(
-                "A wrongly merged rule passes packets or drops them: test it first.",
-            )
+            .risk("A wrongly merged rule passes packets or drops them: test it first.")
             .effect(format!(
                 "One lookup in place of {} comparisons: about {} of a CPU is free again.",
                 count(self.size.fullest.entries),
