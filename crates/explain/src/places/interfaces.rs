@@ -108,7 +108,7 @@ pub(crate) fn missed(story: &Story, received: bool) -> (u64, Vec<RowRef>) {
 pub(crate) fn missed_check(story: &Story, received: bool, lost: u64, certain: bool) -> Check {
     let (missed, _) = missed(story, received);
     let of = if received {
-        "segments that came out of order (TCPOFOQueue)"
+        "segments that arrived out of order (TCPOFOQueue)"
     } else {
         "segments retransmitted (RetransSegs)"
     };

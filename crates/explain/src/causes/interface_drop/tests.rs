@@ -63,7 +63,7 @@ fn a_ring_that_overflows() {
 
 #[test]
 fn what_tcp_did_not_miss_is_a_note() {
-    // Dropped may be frames that nobody wants: as many segments must have been missed.
+    // Dropped frames may be unwanted ones: as many segments must have been missed.
     for (metric, out_of_order) in [("rx_dropped", 250), ("rx_fifo", 20)] {
         let f = lost(metric, 300.0, out_of_order);
         assert!(found(&f).is_empty());
