@@ -106,11 +106,7 @@ mod tests {
         };
         assert_eq!(one.cause, Id::CONNECTION_REFUSED);
         let says = |says: &str| one.evidence.iter().any(|s| s.says.starts_with(says));
-        assert!(
-            says("Its own clients wait for it: "),
-            "{:?}",
-            one.evidence
-        );
+        assert!(says("Its own clients wait for it: "), "{:?}", one.evidence);
         let lost = one.lost_s.seconds().expect("measured");
         assert!((35.0..37.0).contains(&lost), "{lost}");
     }

@@ -31,7 +31,9 @@ fn explain_names_the_table_that_grew() {
     let says = |what: &str| first.evidence.iter().any(|s| s.says.contains(what));
     assert!(says("CPU 23 was in the kernel"));
     assert!(says("97,5"), "entries in a chain");
-    assert!(says("has been up for 14.3 days: it holds everything ever added"));
+    assert!(says(
+        "has been up for 14.3 days: it holds everything ever added"
+    ));
     assert!(says("30") && says("ns per entry passed"));
     assert!(
         first.fix.contains("_dce_reclaim_threshold=32"),

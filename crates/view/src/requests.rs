@@ -387,7 +387,10 @@ mod tests {
         let mut r = thinks();
         (r.thinking.alone, r.thinking.runqueue) = (12.0, 1.0);
         let says = line(Role::Server, &r).unwrap();
-        assert!(says.contains("(service time 95 %, not reading 3 %)"), "{says}");
+        assert!(
+            says.contains("(service time 95 %, not reading 3 %)"),
+            "{says}"
+        );
     }
 
     #[test]

@@ -356,8 +356,7 @@ impl<'a> Uneven<'a> {
         let grown = |s: &&&ListenSock| f64::from(s.last_queue) - f64::from(s.first_queue);
         let grown: f64 = self.stuck.iter().map(|s| grown(&s)).sum();
         Some(Check {
-            formula: "connections left in the queue ≤ connections × stuck sockets ÷ sockets"
-                .into(),
+            formula: "connections left in the queue ≤ connections × stuck sockets ÷ sockets".into(),
             expected: rounded(expected),
             measured: rounded(grown),
             unit: "connections".into(),

@@ -18,7 +18,8 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
     seen_from: || {
-        "a queue of 33 ms shared with other connections, and round trips of 2.5 times the shortest".into()
+        "a queue of 33 ms shared with other connections, and round trips of 2.5 times the shortest"
+            .into()
     },
     signature: &[
         "latency rises as soon as an upload or download runs",
@@ -196,15 +197,18 @@ impl Queue<'_> {
         let beside = f64::from(median_rtt(&self.beside)?);
         let bulk = f64::from(self.rtt_us);
         Some(Check {
-            formula: "round trip of connections that send little alongside the transfers = that of the \
-                transfers".into(),
+            formula:
+                "round trip of connections that send little alongside the transfers = that of the \
+                transfers"
+                    .into(),
             expected: rounded(bulk / 1e3),
             measured: rounded(beside / 1e3),
             unit: "ms".into(),
             agrees: beside >= alike_us(self.rtt_us, self.min_rtt_us),
-            tolerance: "at least half of it (on an empty path it would be two fifths or less), or closer \
+            tolerance:
+                "at least half of it (on an empty path it would be two fifths or less), or closer \
                         to it by ratio than to the shortest"
-                .into(),
+                    .into(),
         })
     }
 

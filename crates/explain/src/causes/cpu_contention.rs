@@ -96,10 +96,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         });
         every([long].into_iter().chain(often.into_iter().flatten()))
     });
-    Verdict::nearest(
-        places,
-        "no thread of a process with connections was seen",
-    )
+    Verdict::nearest(places, "no thread of a process with connections was seen")
 }
 
 /// What the process waits for is its own service.

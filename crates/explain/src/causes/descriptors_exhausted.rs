@@ -100,10 +100,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         );
         every([Test::from(denials.count() as f64, &limits::ONE, step)])
     });
-    Verdict::nearest(
-        open.chain(denied),
-        "no process had its descriptors read",
-    )
+    Verdict::nearest(open.chain(denied), "no process had its descriptors read")
 }
 
 /// The descriptors of each process, and its name.
@@ -366,10 +363,7 @@ fn judge(full: &Full) -> Finding {
             format!("{who} has {all}."),
             format!("{} has {all}.", full.comm),
         ])
-        .fix([
-            raise,
-            "Raise its open-file limit, or find its leak.".into(),
-        ])
+        .fix([raise, "Raise its open-file limit, or find its leak.".into()])
         .affects(full.impact(), full.lost())
         .because(match full.denials {
             Some(_) => "the failed calls report why",

@@ -24,7 +24,8 @@ pub(crate) const CAUSE: Cause = Cause {
         &[SourceName::Sockets],
     ],
     seen_from: || {
-        "5 connections that were reset after pauses of similar length, 2 % of those to a server".into()
+        "5 connections that were reset after pauses of similar length, 2 % of those to a server"
+            .into()
     },
     signature: &[
         "first request after a pause fails: connection reset, broken pipe",

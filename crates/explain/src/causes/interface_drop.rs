@@ -168,7 +168,9 @@ fn advice(scope: &Scope, name: &str, received: bool, damaged: bool, part: &str) 
             "{name}; the command shows the driver's own counters"
         ))
         .risk("Changing rings or queues takes the link down for a moment.")
-        .effect(format!("The {part} that are lost now arrive, and need not be retransmitted."))
+        .effect(format!(
+            "The {part} that are lost now arrive, and need not be retransmitted."
+        ))
         .change(Change::InterfaceQueues {
             netns: scope.netns.inode,
             device: name.to_string(),

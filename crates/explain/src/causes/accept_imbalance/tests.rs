@@ -129,7 +129,11 @@ fn one_that_samples_missed_is_told_by_looks_between_them() {
     let all = found(&looked(4));
     assert_eq!(all[0].cause, ID, "{all:#?}");
     assert_eq!(all[0].scope.pid, Some(812));
-    assert!(says(&all[0], "seen to wait for 1.1 s"), "{:?}", all[0].evidence);
+    assert!(
+        says(&all[0], "seen to wait for 1.1 s"),
+        "{:?}",
+        all[0].evidence
+    );
     assert!(says(&all[0], "longer than 4 ms"), "{:?}", all[0].evidence);
     // All of them did.
     let all = found(&looked(1_050));

@@ -115,7 +115,9 @@ impl<'a> Quota<'a> {
             measured: rounded(waited),
             unit: "s".into(),
             agrees: adds_up(waited, throttled),
-            tolerance: "± 60 %: the thread also waits for others, and sleeps through some throttling".into(),
+            tolerance:
+                "± 60 %: the thread also waits for others, and sleeps through some throttling"
+                    .into(),
         }];
         if let Some(cpus) = self.cpus {
             let ran = thread.on_cpu_ns() as f64 / 1e9;

@@ -80,7 +80,10 @@ pub(super) fn find(story: &Story) -> Option<Finding> {
         .title([format!(
             "The hypervisor takes {stolen} of the time of this host's CPUs (steal)."
         )])
-        .fix(["Move this virtual machine to a host with room, or to a size without a CPU credit.".into()])
+        .fix([
+            "Move this virtual machine to a host with room, or to a size without a CPU credit."
+                .into(),
+        ])
         .affects(Impact::of(n, n, "connections", says), lost)
         .because("the hypervisor itself counts what it takes")
         .rests_on(&[SourceName::Cpus])

@@ -81,8 +81,7 @@ fn connections_that_were_used_after_the_server_had_closed_them() {
     let f = only(&closed(|_| 1_200.0, |i| 2_000.0 + f64::from(i)), ID);
     assert_eq!((f.impact.affected, f.impact.of), (8, 8));
     assert!(
-        f.title
-            .starts_with("192.0.2.9:443 closes after 2"),
+        f.title.starts_with("192.0.2.9:443 closes after 2"),
         "{}",
         f.title
     );

@@ -126,8 +126,11 @@ fn judge(walled: &Walled) -> Option<Finding> {
             "segments",
         )])
         .advise([walled.advice(&rules)]);
-    Some(case.verify(sentence!("`tcpwhy trace drops` shows no packet for {at}, and `nstat -az \
-         TcpRetransSegs` no longer rises while data moves.", at)))
+    Some(case.verify(sentence!(
+        "`tcpwhy trace drops` shows no packet for {at}, and `nstat -az \
+         TcpRetransSegs` no longer rises while data moves.",
+        at
+    )))
 }
 
 impl Walled<'_> {
