@@ -64,7 +64,7 @@ fn nothing_is_written_that_is_not_all_of_it() {
     recording::pack(&dir, fs::File::create(&file).unwrap()).unwrap();
     one_line(
         &["explain", "--write", arg(&dir), "--port", "80"],
-        "without a filter",
+        "leave the filter out",
     );
     one_line(&["explain", "--write", arg(&file)], "tar -xf");
     assert!(!dir.join("answer").exists());

@@ -137,7 +137,7 @@ fn what_is_wrong_is_one_line() {
     fs::write(&notes, "precious").unwrap();
     one_line(
         &["record", "--force", "-o", arg(&notes)],
-        "is no recording of tcpwhy",
+        "is not a tcpwhy recording",
     );
     assert_eq!(fs::read_to_string(&notes).unwrap(), "precious");
     let none = dir.path().join("none/x.tcpw");

@@ -183,7 +183,7 @@ fn a_live_host_is_watched() {
         let opened = screen.lines().find(|l| l.contains("opened"));
         opened.is_some_and(|l| l.split_whitespace().nth(1).is_some_and(|n| n != "0"))
     });
-    tmux.wait_for("explained:");
+    tmux.wait_for("findings of the last");
     tmux.keys(&["w"]);
     tmux.wait_for("wrote tcpwhy-top-");
     let kept = tmux.made("tcpwhy");

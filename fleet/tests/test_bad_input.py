@@ -288,7 +288,7 @@ MANIFEST = file("recording.tcpwhy/manifest.json")
     [
         ([MANIFEST, file("recording.tcpwhy/../../out")], "leads out"),
         ([MANIFEST, file("/etc/out")], "leads out"),
-        ([MANIFEST, link("recording.tcpwhy/event/000001.parquet")], "no regular file"),
+        ([MANIFEST, link("recording.tcpwhy/event/000001.parquet")], "not a regular file"),
         ([MANIFEST, MANIFEST], "twice"),
         ([file("recording.tcpwhy/event/000001.parquet")], "no manifest"),
     ],
@@ -586,7 +586,7 @@ def test_what_is_no_number_is_none_where_there_may_be_none(tmp_path: Path) -> No
         made.write(tmp_path)
     with tcpwhy_fleet.open(tmp_path) as fleet:
         assert fleet.rows("SELECT host, value FROM resource") == [{"host": "web", "value": 1.0}]
-        assert list(fleet.store.left_out.values()) == ["column value has what is no number"]
+        assert list(fleet.store.left_out.values()) == ["column value has a value that is not a number"]
 
 
 def test_a_moment_is_of_this_century_or_none(tmp_path: Path) -> None:

@@ -114,8 +114,8 @@ def test_fetches_what_something_else_has_filled(tmp_path: Path, capfd: pytest.Ca
     ("text", "why"),
     [
         ("", "names no host"),
-        ("-oProxyCommand=evil\n", "is no host"),
-        ("web1 rack\n", "is no label"),
+        ("-oProxyCommand=evil\n", "is not a valid host"),
+        ("web1 rack\n", "is not a valid label"),
         ("web1\nweb1\n", "twice"),
     ],
 )
@@ -127,5 +127,5 @@ def test_a_file_of_hosts_that_is_wrong(text: str, why: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("text", ["30", "0s", "s", "-1s", "1d"])
 def test_a_length_of_time_that_is_none(text: str) -> None:
-    with pytest.raises(UnfitError, match="no length of time"):
+    with pytest.raises(UnfitError, match="not a valid duration"):
         collect.seconds(text)

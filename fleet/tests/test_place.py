@@ -320,5 +320,5 @@ def test_hosts_may_come_from_a_pipe_and_not_without_end(tmp_path: Path, capsys: 
     os.write(write_end, b"web1 rack\n")
     os.close(write_end)
     assert main(["collect", "--hosts", f"/dev/fd/{read}", *out]) == 1
-    assert "'rack' is no label" in capsys.readouterr().err
+    assert "'rack' is not a valid label" in capsys.readouterr().err
     os.close(read)

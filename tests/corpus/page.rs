@@ -48,24 +48,26 @@ pub fn page() -> String {
     let mut page = String::from(
         "# The corpus\n\n\
          Made from `fixtures/corpus/`; `make docs` writes it.\n\n\
-         Recordings with their truth, against which every change of what `explain` says is read. `expected.tsv` holds, \
-         for each, the findings (cause, place, confidence, seconds lost), the notes, what every cause answers and why, \
-         and the first lines of the account; `make test` compares. A change of judgement shows as changed lines, by \
-         recording: read them, then `make bless` writes the file. `make corpus` records all of it anew, some two \
-         hours on the machine alone, and `sudo tcpwhy lab corpus fixtures/corpus --only NAME` one subject of it. Each \
-         is one file: `tcpwhy explain fixtures/corpus/NAME.tcpw`.\n\n\
-         - **planted**: the scenarios of [the lab](lab.md), from every side from which something can be told of them: \
-         `NAME.above` is recorded as severe as is just told (within a factor of 1.8 on [the exam's](exam.md) ladder), \
-         `NAME.below` as severe as is just not, `.client` and `.server` on that side alone; from where nothing can be \
-         told, silence is right. Of several scenarios of a cause one is kept from every side. What has no ladder is recorded \
-         as its file has it. The tree holds 30 MB of them: a larger file than 195 kB (270 kB of a healthy one, 300 kB \
-         of an exam's situation) is kept only where it is the one of its cause.\n\
-         - **healthy**: the healthy scenarios, and `NAME.without`: faults taken away, where a note remains. These are the ones \
-         nearest to an alarm.\n\
-         - **exam**: the situations of the exam that were told wrongly or not at all, recorded again.\n\
-         - **model**: [the models](models.md), each with its presets, computed when the test runs (but those of case C at its peak, which take minutes).\n\
-         - **program**: real programs, recorded by tcpwhy 0.5.0 and kept: older recordings have to read, too.\n\n\
-         | kind | recordings | told, and nothing else | silent | something else told |\n|---|---|---|---|---|\n",
+         Recordings with their truth. Every change of the answers of `explain` is reviewed against them. \
+         `expected.tsv` holds, for each recording, the findings (cause, place, confidence, seconds lost), the \
+         notes, the answer of every cause with its reason, and the first lines of the account; `make test` \
+         compares. A change of judgement shows as changed lines, by recording: read them, then `make bless` \
+         writes the file. `make corpus` records all of it again, in some two hours on an otherwise idle machine, \
+         and `sudo tcpwhy lab corpus fixtures/corpus --only NAME` records one subject. Each recording is one \
+         file: `tcpwhy explain fixtures/corpus/NAME.tcpw`.\n\n\
+         - **planted**: the scenarios of [the lab](lab.md), from every side from which they are visible. \
+         `NAME.above` has a severity just above detection (within a factor of 1.8 on [the exam's](exam.md) \
+         ladder), `NAME.below` one just below it; `.client` and `.server` are recorded on that side alone. From a \
+         side where nothing is visible, silence is right. If a cause has several scenarios, one is kept from \
+         every side. A scenario without a ladder is recorded as its file has it. The tree holds 30 MB of them: a \
+         file above 195 kB (270 kB for a healthy one, 300 kB for a situation of the exam) is kept only if it is \
+         the one kept for its cause.\n\
+         - **healthy**: the healthy scenarios, and `NAME.without`: scenarios without their fault that still have \
+         a note. These are the closest to a false alarm.\n\
+         - **exam**: the situations of the exam with a wrong or missing answer, recorded again.\n\
+         - **model**: [the models](models.md), each with its presets, computed when the test runs (except those of case C at its peak, which take minutes).\n\
+         - **program**: real programs, recorded by tcpwhy 0.5.0 and kept, as older recordings must stay readable.\n\n\
+         | kind | recordings | reported, and nothing else | silent | something else reported |\n|---|---|---|---|---|\n",
     );
     for (kind, counted) in &kinds {
         let Counted {
@@ -78,7 +80,7 @@ pub fn page() -> String {
             "| {kind} | {all} | {told} | {silent} | {beside} |\n"
         ));
     }
-    page.push_str("\n## By cause\n\n| cause | recordings in which it is told | in which it is planted, and is not |\n|---|---|---|\n");
+    page.push_str("\n## By cause\n\n| cause | recordings in which it is reported | in which it is planted, and is not |\n|---|---|---|\n");
     for (cause, names) in &causes {
         let names = |word: &str| {
             let names = names.get(word).map_or(&[][..], Vec::as_slice);

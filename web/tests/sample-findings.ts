@@ -38,7 +38,7 @@ export function overflow(): Run["findings"][number] {
     ],
     [
       "limit",
-      "Up to 6 connections waited for accept(); the backlog that nginx gave to listen() is 5.",
+      "Up to 6 connections waited for accept(); the backlog that nginx passed to listen() is 5.",
       [
         ["waiting", "6"],
         ["backlog", "5"],

@@ -422,7 +422,7 @@ function timelines(): Run["timelines"] {
 function services(): Run["services"] {
   const parts: { name: string; whose: Whose }[] = [
     { name: "not reading", whose: "application" },
-    { name: "thinking", whose: "application" },
+    { name: "service time", whose: "application" },
     { name: "repairing losses", whose: "tcp" },
     { name: "peer", whose: "peer" },
   ];

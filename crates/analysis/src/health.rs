@@ -201,7 +201,7 @@ impl Health {
                 Some(told) => (
                     NoteKind::LostLittle,
                     format!(
-                        "lost {lost} beside {} that it told: too few to change a finding",
+                        "lost {lost} and delivered {}: too few to change a finding",
                         words::count(*told)
                     ),
                 ),

@@ -392,8 +392,7 @@ impl Story {
         } = self;
         let kept = words::count(MAX_CONNECTIONS as u64);
         let connections = format!(
-            "connections beyond {kept} were counted and not examined one by one: first of all such \
-             that were well and had ended"
+            "connections beyond {kept} were counted but not examined one by one, beginning with those that ended well"
         );
         let of = |n: u64, says: &str| (n, says.to_string());
         let all = [

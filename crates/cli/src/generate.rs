@@ -32,7 +32,7 @@ impl CompletionsArgs {
 /// Arguments of the verb `man`.
 #[derive(Args, Debug)]
 pub struct ManArgs {
-    /// Directory for the pages, one per verb; it is made
+    /// Directory for the pages, one per verb; it is created if missing
     dir: PathBuf,
 }
 

@@ -8,7 +8,7 @@ use clap::Args;
 /// What the command line says of how much is told beside the answer.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct TalkArgs {
-    /// Also say on standard error what could be recorded, and what took how long
+    /// Also report on standard error which sources could be recorded, and how long each step took
     #[arg(
         short,
         long,
@@ -17,7 +17,7 @@ pub struct TalkArgs {
         help_heading = "Looks"
     )]
     verbose: bool,
-    /// Nothing on standard error but errors, and no progress
+    /// Print only errors on standard error, and no progress
     #[arg(short, long, global = true, help_heading = "Looks")]
     quiet: bool,
 }

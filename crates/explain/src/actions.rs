@@ -29,7 +29,7 @@ pub(crate) fn former_sysctl(story: &Story, netns: u32, name: &str) -> Undo {
     command.map_or_else(
         || {
             sentence!(
-                "note first what `sysctl {name}` says, and set it again",
+                "note first what `sysctl {name}` shows, to restore it later",
                 name
             )
             .into()
@@ -126,12 +126,13 @@ pub(crate) fn set_timestamps(netns: &Netns, effect: &str) -> Advice {
 /// The advice to repair the path between two addresses; its effect is the cause's to say.
 pub(crate) fn repair_path(netns: &Netns, from: Addr, to: Addr) -> Advice {
     Advice::to(format!(
-        "Find the link that drops on the way from {from} to {to}, and repair it."
+        "Find the link that drops packets on the path from {from} to {to}, and repair it."
     ))
     .by(command_in(netns, shell!("mtr -T -r -c 1000 {to}", to)))
     .at("every device on the path: error counters of its ports (ethtool -S on hosts)")
     .risk(
-        "None of the probes (1,000 take some minutes); a link taken out of service moves its traffic to others.",
+        "The probes are harmless (1,000 take some minutes); taking a link out of service moves its traffic \
+         to others.",
     )
     .change(Change::RepairPath {
         from: from.to_string(),
@@ -142,18 +143,19 @@ pub(crate) fn repair_path(netns: &Netns, from: Addr, to: Addr) -> Advice {
 /// The advice to forget what TCP learnt of a path that has changed.
 pub(crate) fn forget_path(netns: &Netns, to: Addr) -> Advice {
     Advice::to(format!(
-        "Once the path is mended: throw away what TCP remembers of {to} (tcp_metrics), which new connections begin with."
+        "Once the path is repaired: flush the cached tcp_metrics of {to}, which new connections start \
+         from."
     ))
     .by(command_in(netns, shell!("ip tcp_metrics flush {to}", to)))
-    .undo(Some("nothing brings it back: it is learnt again"))
+    .undo(Some("nothing restores it: it is learnt again"))
     .at(namespace(netns))
     .risk(
-        "Disruptive for a moment: the next connections begin without a known RTT, and without their TCP Fast \
-         Open cookie. Without the address it is all destinations.",
+        "Briefly disruptive: the next connections start without a known RTT and without their TCP Fast \
+         Open cookie. Without the address it flushes all destinations.",
     )
     .effect(
-        "New connections take their RTO and how far segments overtake each other (where \
-         tcp_no_ssthresh_metrics_save=0 also ssthresh) from the path as it is now.",
+        "New connections take their RTO and their reordering degree (where tcp_no_ssthresh_metrics_save=0 \
+         also ssthresh) from the path as it is now.",
     )
 }
 
@@ -194,7 +196,7 @@ pub(crate) fn more_neighbours(story: &Story, structure: &str, entries: u64) -> O
     let undo = undo.map_or_else(
         || {
             sentence!(
-                "note first what `sysctl {collected} {most}` says, and set it again",
+                "note first what `sysctl {collected} {most}` shows, to restore it later",
                 collected,
                 most
             )
@@ -207,11 +209,11 @@ pub(crate) fn more_neighbours(story: &Story, structure: &str, entries: u64) -> O
         .undo(Some(undo))
         .at("the host's own namespace: all namespaces share the table; a file in /etc/sysctl.d/ keeps it")
         .risk(format!(
-            "Memory: up to {}. A network with so many hosts in one segment is better cut by a router.",
+            "Memory: up to {}. A network with so many hosts in one segment is better split by a router.",
             analysis::words::bytes(hard.saturating_mul(LINUX_NEIGHBOUR_BYTES))
         ))
         .effect(format!(
-            "{} entries fit before the table is walked for some to drop; now {}, {}.",
+            "{} entries fit before the table is walked to evict some; now {}, {}.",
             analysis::words::count(soft),
             now(collected),
             now(most)
@@ -226,28 +228,28 @@ pub(crate) fn more_neighbours(story: &Story, structure: &str, entries: u64) -> O
 
 /// The advice to empty a namespace's table of tracked connections.
 pub(crate) fn flush_conntrack(netns: &Netns) -> Advice {
-    Advice::to("If the host is dying: throw all entries away.")
+    Advice::to("If the host is going down: flush all entries.")
         .by(command_in(netns, shell!("conntrack -F")))
         .at(namespace(netns))
         .risk(
-            "Disruptive: connections through NAT die, and rules that match `ct state established` drop those under \
-             way. It fills again as fast as it did.",
+            "Disruptive: connections through NAT die, and rules that match `ct state established` drop \
+             those in progress. The table fills again as fast as it did.",
         )
-        .undo(Some("nothing brings the entries back"))
+        .undo(Some("nothing restores the entries"))
         .effect("Room at once, for as long as it took to fill.")
 }
 
 /// The advice to throw neighbours away, by this command.
 pub(crate) fn flush_neighbours(netns: &Netns, flush: Option<ShellCommand>) -> Advice {
-    Advice::to("If it cannot wait: throw neighbour entries away, which are then resolved anew.")
+    Advice::to("If it cannot wait: flush neighbour entries, which are then resolved again.")
         .by(command_in(netns, flush))
-        .undo(Some("nothing brings the entries back: they are resolved again"))
+        .undo(Some("nothing restores the entries: they are resolved again"))
         .at(namespace(netns))
         .risk(
-            "Disruptive: packets to these neighbours wait for ARP or neighbour discovery, three are queued for each, \
-             and more are dropped.",
+            "Disruptive: packets to these neighbours wait for ARP or neighbour discovery, three are queued \
+             for each, and the rest are dropped.",
         )
-        .effect("A hardware address that has changed is asked for at once, and entries that nobody uses are gone.")
+        .effect("A changed hardware address is resolved at once, and unused entries are gone.")
 }
 
 impl Advice {

@@ -120,7 +120,7 @@ impl Found<'_> {
         let mut notes = self.little.iter().filter(|(f, _)| f.cause == id);
         Some(match notes.next() {
             Some((_, why)) => format!("a note, no finding: {why}"),
-            None => "none of it is shown: see the filter and the notes".into(),
+            None => "not shown: see the filter and the notes".into(),
         })
     }
 
@@ -133,7 +133,7 @@ impl Found<'_> {
         };
         let under = self.shown.iter().find(explains);
         Some(match under {
-            Some(finding) => format!("what shows of it is a consequence of {}", finding.cause),
+            Some(finding) => format!("its symptoms are a consequence of {}", finding.cause),
             None => (*became).to_string(),
         })
     }
@@ -252,7 +252,7 @@ impl Grounds {
                 Some("no request went out from this host".into())
             }
             Ground::Listeners if self.listened == 0 => Some(format!(
-                "what listens is not on this host: record there ({})",
+                "the listener is not on this host: record there ({})",
                 plural(self.opened, "connect")
             )),
             _ => None,
@@ -263,7 +263,7 @@ impl Grounds {
     fn not_everywhere(&self, ground: Ground) -> Option<String> {
         (ground == Ground::Listeners && self.elsewhere > 0).then(|| {
             format!(
-                "not where {} of {} went: what listens there is not on this host",
+                "not for {} of {}: their listener is not on this host",
                 words::count(self.elsewhere),
                 words::plural(self.opened, "connect")
             )

@@ -182,8 +182,7 @@ impl<'a> Asked<'a> {
         let (repair_ns, whole_ns) = (all.all.repair_ns, exchanged_ns(&all.all));
         (!limits::SMALL_PART.exceeded(repair_ns, whole_ns)).then(|| {
             say!(
-                "repairing losses took {repair_ms} of {whole_ms} of its requests, and {retransmitted} \
-                 were retransmitted",
+                "loss repair took {repair_ms} of the {whole_ms} of its requests, and {retransmitted} were retransmitted",
                 repair_ms = Quantity::ns(repair_ns),
                 whole_ms = Quantity::ns(whole_ns).rows(all.busiest),
                 retransmitted = Quantity::of(all.all.retransmits, "segment")
@@ -198,7 +197,7 @@ impl<'a> Asked<'a> {
         let told = alone_ns > 0 && !limits::SMALL_PART.exceeded(waited_ns, alone_ns);
         told.then(|| {
             say!(
-                "of {think_ms} of thinking its threads waited {waited_ms} for a CPU",
+                "its threads waited {waited_ms} for a CPU during {think_ms} of service time",
                 think_ms = Quantity::ns(alone_ns).rows(all.busiest),
                 waited_ms = Quantity::ns(waited_ns)
             )
@@ -213,7 +212,7 @@ impl<'a> Asked<'a> {
         let held_ns = send_ns.saturating_add(unread_ns);
         (!limits::SMALL_PART.exceeded(held_ns, whole_ns)).then(|| {
             say!(
-                "of {whole_ms} of its requests windows held back {send_ms}, and data lay unread for {unread_ms}",
+                "windows held back {send_ms} of the {whole_ms} of its requests, and data waited unread for {unread_ms}",
                 whole_ms = Quantity::ns(whole_ns).rows(all.busiest),
                 send_ms = Quantity::ns(send_ns),
                 unread_ms = Quantity::ns(unread_ns)
@@ -230,7 +229,7 @@ impl<'a> Asked<'a> {
         let ends: Vec<End> = ends.collect();
         let sum = |of: fn(&End) -> u32| Quantity::count(ends.iter().map(of).sum::<u32>());
         Some(say!(
-            "{unread} of {samples} samples found data here that was not read: the path had brought it",
+            "{unread} of {samples} samples found unread data here: the path had delivered it",
             unread = sum(|e| e.transfer.unread),
             samples = sum(|e| e.transfer.samples).rows(sample_rows(&ends))
         ))

@@ -64,7 +64,7 @@ impl Cause {
             rivals: &[],
             explains: &[],
             no: None,
-            rule_out: |_| Verdict::cannot("nothing that was recorded refutes it"),
+            rule_out: |_| Verdict::cannot("nothing in the recording refutes it"),
             symptom: None,
             find,
         }

@@ -31,8 +31,7 @@ const OF_READERS: &[Id] = &[Id::SLOW_READER, Id::ZERO_WINDOW, Id::RECEIVE_BUFFER
 /// Of those that are told of together, named.
 const SHOWN_NAMES: usize = 5;
 /// Why the trouble of one of them is no finding.
-const OWN_LINE: &str =
-    "most of the many clients on the internet are well: it is the line of this one";
+const OWN_LINE: &str = "most clients on the internet are fine: it is this one's own line";
 
 /// Findings of one cause, the most time lost first, told of what their paths share.
 pub(crate) fn concentrated(story: &Story, cause: Id, found: Vec<Finding>) -> Vec<Finding> {
@@ -211,8 +210,7 @@ impl Shared {
             .collect();
         let (which, named) = (&self.paths, named.join(", "));
         let step = say!(
-            "{troubled} of {paths} {which} {do_what}, the first: {named}. What follows is of the first \
-             of them.",
+            "{troubled} of {paths} {which} {do_what}, first {named}. The evidence below is for the first.",
             troubled = Quantity::count(n),
             paths = Quantity::count(self.all)
         );

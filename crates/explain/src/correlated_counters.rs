@@ -66,7 +66,7 @@ pub(crate) fn step(story: &Story, symptom: Symptom, scope: &Scope) -> Option<Ste
     });
     let told: Vec<String> = told.collect();
     let step = Step::new(format!(
-        "Of all counters these moved with the {what}: {}.",
+        "These counters moved with the {what}: {}.",
         list(&told)
     ))
     .number("symptoms", count)

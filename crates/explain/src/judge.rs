@@ -37,8 +37,8 @@ pub(crate) struct Judged {
 
 /// What becomes of what a cause sees and no finding of it tells.
 const IF_ASKED: &str =
-    "something of it was seen, which is told where somebody asks about it (a filter, a command)";
-const UNDER_ANOTHER: &str = "what shows of it is told under another finding";
+    "traces of it were seen; they are reported when asked about (a filter, a command)";
+const UNDER_ANOTHER: &str = "its symptoms are reported under another finding";
 
 /// Asks some causes; what somebody asked about is told though it would be no finding.
 pub(crate) fn judge(story: &Story, causes: &[Cause], inquiry: &Inquiry) -> Judged {
@@ -211,7 +211,7 @@ fn ask_rivals(story: &Story, cause: &Cause, finding: &mut Finding) {
         match Verdict::there(there) {
             Verdict::No(no, _) => finding.ruled_out.push(RuledOut::by(*id, no)),
             _ if cause.explains.contains(id) || one_stop::is_of(finding, *id) => {
-                let follows = "what shows of it is a consequence of this".to_string();
+                let follows = "its symptoms are a consequence of this".to_string();
                 finding.ruled_out.push(RuledOut::new(*id, follows));
             }
             _ => {

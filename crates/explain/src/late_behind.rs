@@ -50,11 +50,11 @@ fn failing(story: &Story, finding: &Finding, pid: u32) -> u64 {
 
 fn tell(cause: &mut Finding, late: Finding) {
     let rows = late.evidence.iter().flat_map(|step| step.rows.clone());
-    let step = Step::new(format!("Its own clients wait for that: {}", late.title));
+    let step = Step::new(format!("Its own clients wait for it: {}", late.title));
     cause.evidence.push(step.rows(rows));
     let who = late.scope.comm.as_deref().unwrap_or("its process");
     cause.impact.says = format!(
-        "{} Of the clients of {who}: {}",
+        "{} Clients of {who}: {}",
         cause.impact.says, late.impact.says
     );
     if late.lost_s.claimed() > cause.lost_s.claimed() {
@@ -106,11 +106,7 @@ mod tests {
         };
         assert_eq!(one.cause, Id::CONNECTION_REFUSED);
         let says = |says: &str| one.evidence.iter().any(|s| s.says.starts_with(says));
-        assert!(
-            says("Its own clients wait for that: "),
-            "{:?}",
-            one.evidence
-        );
+        assert!(says("Its own clients wait for it: "), "{:?}", one.evidence);
         let lost = one.lost_s.seconds().expect("measured");
         assert!((35.0..37.0).contains(&lost), "{lost}");
     }

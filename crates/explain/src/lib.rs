@@ -39,6 +39,7 @@ mod moment;
 mod one_stop;
 mod options;
 mod other_family;
+mod paths;
 mod place;
 mod places;
 mod programs;

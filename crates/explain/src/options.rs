@@ -61,7 +61,7 @@ impl fmt::Display for UnknownCause {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let known: Vec<_> = causes::ALL.iter().map(|c| c.id.as_str()).collect();
         let known = known.join(", ");
-        write!(f, "no cause is called {:?}; known are: {known}", self.0)
+        write!(f, "unknown cause {:?}; known causes: {known}", self.0)
     }
 }
 

@@ -38,6 +38,8 @@ pub(crate) enum Place {
     },
     /// System calls that took long.
     Calls(SlowCalls),
+    /// The host: nothing narrower is known.
+    Host,
 }
 
 /// Calls that took long, and how much of that their threads were on a CPU.
@@ -79,6 +81,7 @@ impl Place {
             (other, service @ Place::Service { .. }) | (service @ Place::Service { .. }, other) => {
                 service.is_served_at(other)
             }
+            (Place::Host, Place::Host) => false,
             _ => self == other,
         }
     }

@@ -100,6 +100,12 @@ enum Outcome {
     Nothing,
 }
 
+impl Outcome {
+    fn unknown(why: &'static str) -> Outcome {
+        Outcome::Not(Answered::unknown(why))
+    }
+}
+
 impl<K: Kind> Way<K> {
     fn judge(&self, place: &K::Place<'_>) -> Outcome {
         let mut unknown = None;
@@ -107,6 +113,9 @@ impl<K: Kind> Way<K> {
             match (limited.measured)(place) {
                 Known::Is(measured) => {
                     let test = Test::new(measured, limited.told, limited.limit);
+                    if test.is_of_nothing() {
+                        return unknown.map_or(Outcome::Nothing, Outcome::unknown);
+                    }
                     if !test.holds() {
                         return every([test]).map_or(Outcome::Nothing, Outcome::Not);
                     }
@@ -116,7 +125,7 @@ impl<K: Kind> Way<K> {
                 }
             }
         }
-        unknown.map_or(Outcome::Holds, |why| Outcome::Not(Answered::unknown(why)))
+        unknown.map_or(Outcome::Holds, Outcome::unknown)
     }
 }
 

@@ -77,7 +77,7 @@ pub(crate) fn of_story(
     if folded > 0 {
         let ends = words::plural(folded, "end");
         note(format!(
-            "{ends} of connections to further services are in no account"
+            "{ends} of connections to further services are missing from the account"
         ));
     }
     summary.findings = findings.len();
@@ -91,7 +91,7 @@ pub(crate) fn of_story(
 }
 
 /// What becomes of what costs too little in its worst part.
-const IN_A_PART: &str = "something of it was seen in a part of the time, where it cost too little";
+const IN_A_PART: &str = "it was seen in part of the recording, where it cost too little";
 
 /// Leaves what the filter asks for; all that holds goes to `holding`.
 fn narrow(

@@ -197,7 +197,7 @@ fn repaired(story: &Story, account: &[Service]) -> Option<String> {
     let awake = sum(&mut account.iter().map(|s| s.spent_s.awake()));
     (awake > 0 && !story.tally.retransmits.is_empty()).then(|| {
         format!(
-            "; repairing losses took {} of the time in which connections were not idle",
+            "; loss repair took {} of non-idle connection time",
             percent(repair as f64 / awake as f64)
         )
     })

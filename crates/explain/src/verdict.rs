@@ -148,6 +148,11 @@ impl Test {
         }
     }
 
+    /// There was nothing to look at, as of 0 packets of 0.
+    pub(crate) fn is_of_nothing(&self) -> bool {
+        self.measured.most <= 0.0
+    }
+
     pub(crate) fn holds(&self) -> bool {
         match self.told {
             Told::From => self.measured.value >= self.limit.number(),
@@ -239,7 +244,7 @@ pub(crate) struct Answered {
 pub(crate) fn every(tests: impl IntoIterator<Item = Test>) -> Option<Answered> {
     let mut first = None;
     for test in tests {
-        if test.measured.most <= 0.0 {
+        if test.is_of_nothing() {
             return None;
         }
         if test.too_few() {
@@ -319,7 +324,7 @@ impl Verdict {
     pub(crate) fn there(no: Option<Step>) -> Verdict {
         match no {
             Some(step) => Verdict::No(step, None),
-            None => Verdict::cannot("nothing that was measured there refutes it"),
+            None => Verdict::cannot("no measurement there refutes it"),
         }
     }
 }

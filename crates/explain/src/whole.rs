@@ -148,10 +148,10 @@ impl<'a> Whole<'a> {
 }
 
 /// Why nothing can be told where there was nothing to look at.
-pub(crate) const NO_PATH: &str = "no connection to another address sent enough to judge a path by";
+pub(crate) const NO_PATH: &str = "no connection to another host sent enough to judge its path";
 pub(crate) const NO_CONNECT: &str = "no connection was opened from this host";
 pub(crate) const NO_CONNECTION: &str = "no connection was opened or tried";
 pub(crate) const NO_ARRIVAL: &str = "no connection came to a listener of this host";
 pub(crate) const NO_PACKET: &str = "no packet was counted";
-pub(crate) const NO_TRANSFER: &str = "no connection was sampled that moved much";
-pub(crate) const NOT_COUNTED: &str = "no counter was read of what could have shown it";
+pub(crate) const NO_TRANSFER: &str = "no sampled connection moved much data";
+pub(crate) const NOT_COUNTED: &str = "the counters that would show it were not read";

@@ -71,7 +71,7 @@ fn a_cause_of_another_build_keeps_its_id_and_a_wrong_row_is_refused() {
     finding["evidence"][0]["rows"] = serde_json::json!(["../etc/passwd#1"]);
     let wrong = serde_json::from_value::<Line>(finding).expect_err("no such table");
     assert!(
-        wrong.to_string().contains("is no row of a recording"),
+        wrong.to_string().contains("is not a valid row; a row is"),
         "{wrong}"
     );
     assert!(serde_json::from_str::<Change>(r#"{"kind":"reboot"}"#).is_err());

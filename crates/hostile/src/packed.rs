@@ -122,7 +122,7 @@ pub fn hostile_files(recording: &Path) -> Result<Vec<(&'static str, Vec<u8>, &'s
     let sized = |size| move |header: &mut Header| header.set_size(size);
     let deep = "d/".repeat(45) + "x";
     let with = |name: &str, spoil: &dyn Fn(&mut Header)| with(recording, name, spoil);
-    let no_file = "is no file of a recording";
+    let no_file = "is not a file of a recording";
     Ok(vec![
         ("absolute", with("/etc/cron.d/x", &none)?, no_file),
         ("out", with("recording.tcpwhy/../../x", &none)?, no_file),

@@ -69,7 +69,7 @@ impl Part {
             Part::Calls,
             "calls",
             When::Asked,
-            "system calls on TCP sockets that take long or fail, and every listen()",
+            "slow and failing system calls on TCP sockets, and every listen()",
         ),
         (
             Part::Packets,
@@ -93,19 +93,19 @@ impl Part {
             Part::Requests,
             "requests",
             When::Explaining,
-            "requests and their answers, by listener and destination: how long, and what with",
+            "requests and their answers, by listener and destination: how long they took, and where the time went",
         ),
         (
             Part::Heartbeats,
             "heartbeats",
             When::Explaining,
-            "messages that came at regular intervals and then were late, and the CPU that received them",
+            "messages that came at regular intervals and then were delayed, and the CPU that received them",
         ),
         (
             Part::Profile,
             "profile",
             When::Explaining,
-            "what each CPU is at, many times a second: functions of the kernel and of programs",
+            "what each CPU runs, many times a second: functions of the kernel and of programs",
         ),
     ];
 

@@ -34,14 +34,14 @@ impl FromStr for RowRef {
         };
         let (table, segment, row) = parts().ok_or_else(|| {
             format!(
-                "{text:?} is no row of a recording; one is TABLE/SEGMENT#ROW, as event/000003#17"
+                "{text:?} is not a valid row; a row is TABLE/SEGMENT#ROW, such as event/000003#17"
             )
         })?;
         let known = tables::ALL.iter().find(|t| t.name == table);
         let known = known.ok_or_else(|| {
             let all: Vec<_> = tables::ALL.iter().map(|t| t.name).collect();
             format!(
-                "{text:?} is no row of a recording: no table {table:?}; the tables are {}",
+                "{text:?} is not a valid row: no table {table:?}; the tables are {}",
                 all.join(", ")
             )
         })?;

@@ -342,7 +342,7 @@ impl Unpacking<'_> {
             let (within, place) = match place(&path) {
                 Some((within, place)) => (within.map(String::from), place),
                 None => {
-                    let why = format!("{path:?} is no file of a recording");
+                    let why = format!("{path:?} is not a file of a recording");
                     return Err(self.refuse(why).into());
                 }
             };

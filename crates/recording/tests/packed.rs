@@ -239,7 +239,7 @@ fn what_no_recording_has_is_refused() {
         "EVENT/000001.parquet",
         "",
     ] {
-        refused(&with(name, none, b"x"), "is no file of a recording");
+        refused(&with(name, none, b"x"), "is not a file of a recording");
     }
     refused(&with("manifest.json", none, b"x"), "is in it twice");
     refused(&with("./manifest.json", none, b"x"), "is in it twice");

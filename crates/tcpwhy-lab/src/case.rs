@@ -39,10 +39,10 @@ pub enum Letter {
 pub struct CaseArgs {
     #[arg(value_name = "CASE", value_enum)]
     letter: Letter,
-    /// Compute the recordings into this directory and leave them there
+    /// Write the recordings to this directory and keep them
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// As a page of the book
+    /// Print as a page of the book
     #[arg(long, hide = true)]
     markdown: bool,
 }

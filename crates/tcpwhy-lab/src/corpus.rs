@@ -12,15 +12,15 @@ use lab::{CorpusShelf, Subject};
 /// Arguments of `tcpwhy lab corpus`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "`make corpus` records all of it, an hour and a half, and writes what explain says of it."
+    after_help = "`make corpus` records all of it in an hour and a half, and writes what explain says of it."
 )]
 pub struct CorpusArgs {
-    /// Where the corpus stands: what is recorded takes the place of what has its name
+    /// Directory of the corpus; a new recording replaces the one of the same name
     dir: PathBuf,
-    /// Only this scenario, or this situation of the exam: its seed
+    /// Only this scenario, or this situation of the exam, by its seed
     #[arg(long, value_name = "SUBJECT")]
     only: Vec<String>,
-    /// The exam whose wrong answers belong to it
+    /// The exam whose wrong answers belong to the corpus
     #[arg(long, value_name = "DIR", default_value = "docs/exam")]
     exam: PathBuf,
 }

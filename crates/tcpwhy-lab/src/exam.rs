@@ -13,37 +13,37 @@ use crate::chart::{self, Chart, Panel, Point};
 /// Arguments of `tcpwhy lab exam`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "The seeds from 1000000 on grade: they are fixed. Whoever changes tcpwhy looks at others, with --building."
+    after_help = "The grading seeds begin at 1000000 and are fixed. To develop tcpwhy, use others, with --building."
 )]
 pub struct ExamArgs {
-    /// Where the sittings stand: what is there is not seen again
+    /// Directory of the results; situations that it has are not run again
     dir: PathBuf,
-    /// So many situations
+    /// Number of situations
     #[arg(long, value_name = "N", default_value_t = 720, value_parser = clap::value_parser!(u64).range(1..=100_000))]
     seeds: u64,
-    /// Seeds that do not grade, from this on
+    /// Use seeds that are not graded, beginning with this one
     #[arg(long, value_name = "SEED", num_args = 0..=1, require_equals = true, default_missing_value = "1",
           value_parser = clap::value_parser!(u64).range(1..lab::GRADING))]
     building: Option<u64>,
-    /// Only this situation, by its seed, which is then seen again; or those that hold this scenario
+    /// Only this situation, by its seed, which is run again; or those with this scenario
     #[arg(long, value_name = "SITUATION")]
     only: Vec<String>,
-    /// Keep the recordings of what went wrong, in DIR/recordings
+    /// Keep the recordings of wrong answers, in DIR/recordings
     #[arg(long)]
     keep: bool,
-    /// Keep all recordings, in DIR/recordings: some 300 kB each
+    /// Keep all recordings, in DIR/recordings: about 300 kB each
     #[arg(long, conflicts_with = "keep")]
     keep_all: bool,
-    /// See what went wrong once more, with this build: into DIR/again, which the page tells beside it
+    /// Run the wrong answers again with this build, into DIR/again; the page shows both
     #[arg(long, conflicts_with_all = ["seeds", "building", "only"])]
     again: bool,
-    /// See nothing; grade what is there
+    /// Run nothing; grade the existing results
     #[arg(long, conflicts_with_all = ["seeds", "building", "only", "keep", "keep_all", "again"])]
     grade: bool,
     /// Write the page of the book to this file, and its picture to plots/exam.svg beside it
     #[arg(long, value_name = "FILE")]
     page: Option<PathBuf>,
-    /// The grade as one JSON object
+    /// Print the grade as one JSON object
     #[arg(long)]
     json: bool,
 }

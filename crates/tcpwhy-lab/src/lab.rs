@@ -17,15 +17,15 @@ pub enum LabVerb {
         /// One JSON object per scenario
         #[arg(long)]
         json: bool,
-        /// What a suite of tests runs: names, with +fix where the advice is checked too
+        /// The scenarios of a test suite: names, with +fix where the advice is checked too
         #[arg(long, value_enum, conflicts_with = "json")]
         suite: Option<Suite>,
     },
     /// Plant a scenario's fault, record it, explain it, and compare with the truth
     Run(RunArgs),
-    /// See situations drawn at random, with faults and without, and grade what tcpwhy says of them
+    /// Run random situations, with faults and without, and grade the answers
     Exam(exam::ExamArgs),
-    /// Record the corpus: every scenario as it is just told and just not, and what the exam was told wrongly
+    /// Record the corpus: every scenario just above and just below detection, and what the exam got wrong
     Corpus(corpus::CorpusArgs),
 }
 
@@ -41,7 +41,7 @@ pub enum Suite {
 /// Arguments of `tcpwhy lab run`.
 #[derive(Args, Debug)]
 pub struct RunArgs {
-    /// The scenario, or a file that describes one (x.toml); several are planted side by side and looked at together
+    /// A scenario, or a file that describes one (x.toml); several are planted side by side and explained together
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
     /// Another seed varies counts and timing a little; the truth stays
@@ -53,7 +53,7 @@ pub struct RunArgs {
     /// Apply the advice inside the namespaces and measure again
     #[arg(long)]
     fix: bool,
-    /// Run it so many times, with this seed and those that follow, and compare the runs
+    /// Run it N times, with this seed and the following ones, and compare the runs
     #[arg(long, value_name = "N", conflicts_with = "fix", value_parser = clap::value_parser!(u64).range(1..=1000))]
     runs: Option<u64>,
     /// Keep the recordings in this directory

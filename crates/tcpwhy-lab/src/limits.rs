@@ -18,16 +18,16 @@ const FACTORS: [f64; 2] = [0.5, 2.0];
 /// Arguments of `tcpwhy-lab limits`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "A sweep over all limits takes hours; only what reads a limit is explained anew."
+    after_help = "A sweep over all limits takes hours; only recordings that read a limit are explained again."
 )]
 pub struct LimitsArgs {
-    /// Only these, by name
+    /// Only these limits, by name
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Explain the corpus with each limit at half and at twice what it is, and print what changes
+    /// Explain the corpus with each limit halved and doubled, and print what changes
     #[arg(long)]
     sweep: bool,
-    /// The corpus that is swept: a directory of packed recordings
+    /// The corpus to sweep: a directory of packed recordings
     #[arg(
         long,
         value_name = "DIR",

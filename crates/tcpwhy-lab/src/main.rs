@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 
-/// Plants faults on the real kernel, computes old ones, and checks what tcpwhy says of them.
+/// Plants faults on the real kernel, simulates old kernels, and checks what tcpwhy reports.
 #[derive(Parser, Debug)]
 #[command(name = "tcpwhy-lab", version, propagate_version = true)]
 #[command(after_help = "Exit codes: 0 done and right, 1 error or wrong answer, 2 wrong usage.")]
@@ -27,13 +27,13 @@ struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Verb {
-    /// Plant a fault in network namespaces of its own, record it, explain it, and check the answer
+    /// Plant a fault in its own network namespaces, record it, explain it, and check the answer
     #[command(subcommand)]
     Lab(lab::LabVerb),
-    /// Compute an old kernel's TCP, as a recording, and check it against the case it is known from
+    /// Simulate an old kernel's TCP, as a recording, and check it against the case that it is known from
     #[command(subcommand)]
     Model(model::ModelVerb),
-    /// Print the numbers that decide, or what of the corpus would change with each
+    /// Print the limits that decide, or what changes in the corpus with each
     Limits(limits::LimitsArgs),
     /// Walk through a well-known investigation: what its author did, and the command that does it today
     Case(case::CaseArgs),

@@ -15,7 +15,7 @@ use crate::chart::{self, Chart, Panel, Point};
 /// What to do with models.
 #[derive(Subcommand, Debug)]
 pub enum ModelVerb {
-    /// List the models; of one, its parameters and presets
+    /// List the models; for one model, its parameters and presets
     List {
         /// The model whose parameters to list
         #[arg(value_name = "NAME")]
@@ -35,13 +35,13 @@ pub enum ModelVerb {
 pub struct RunArgs {
     /// The model
     name: String,
-    /// Write what a recorder on that host would have seen, as a recording
+    /// Write a recording of what a recorder on that host would have seen
     #[arg(short, value_name = "RECORDING", conflicts_with = "sweep")]
     output: Option<PathBuf>,
     /// The same seed gives the same run
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Begin with the values of a preset
+    /// Start from the values of a preset
     #[arg(long, value_name = "PRESET")]
     preset: Option<String>,
     /// Set a parameter
@@ -50,16 +50,16 @@ pub struct RunArgs {
     /// Run once for each of several values of a parameter
     #[arg(long, value_name = "NAME=A..B")]
     sweep: Option<String>,
-    /// How many values, ends included
+    /// Number of values, ends included
     #[arg(long, value_name = "N", default_value_t = 11, requires = "sweep", value_parser = clap::value_parser!(u64).range(2..=10_000))]
     steps: u64,
-    /// Run each of them with N seeds, from --seed on: medians, and ranges in the plot
+    /// Run each value with N seeds, starting at --seed: medians, and ranges in the plot
     #[arg(long, value_name = "N", default_value_t = 1, requires = "sweep", value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
-    /// Draw the figures over the parameter into this file, SVG; - is standard output
+    /// Plot the figures over the parameter to this file, as SVG; - is standard output
     #[arg(long, value_name = "FILE", requires = "sweep")]
     plot: Option<PathBuf>,
-    /// Draw only this figure, by the head of its column without the unit
+    /// Plot only this figure, named by its column head without the unit
     #[arg(long, value_name = "NAME", requires = "sweep")]
     figure: Vec<String>,
     /// One JSON object
@@ -163,7 +163,7 @@ fn model(args: RunArgs, out: &mut impl Write) -> Result<ExitCode> {
             let chart = plot(&sweep, &figures, &title(model, &args));
             target.write(|out| Ok(chart::svg(&chart, out)?))?;
             if !target.is_stdout() {
-                cli::say(&format!("drew {}", path.display()));
+                cli::say(&format!("wrote {}", path.display()));
             }
         }
         return Ok(ExitCode::SUCCESS);

@@ -6,7 +6,7 @@ use jiff::SignedDuration;
 
 /// Reads a duration.
 pub fn parse(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no duration; write for example 10s, 250ms or 1m30s");
+    let wrong = || format!("`{text}` is not a valid duration; examples: 10s, 250ms, 1m30s");
     if let Ok(seconds) = text.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).map_err(|_| wrong());
     }

@@ -3,40 +3,40 @@
 pub const EXPLAIN: &str = "\
 Examples:
   sudo tcpwhy explain                         10 s of this host
-  sudo tcpwhy explain --port 5432 --for 60s   of one service, for a minute
+  sudo tcpwhy explain --port 5432 --for 60s   one service, for a minute
   sudo tcpwhy explain -- curl -s http://x/    while a command runs
   sudo tcpwhy explain -o x.tcpwhy             and keep the recording
-  tcpwhy explain x.tcpwhy --full              read it anywhere, with all evidence";
+  tcpwhy explain x.tcpwhy --full              read it anywhere, with all the evidence";
 pub const COMPARE: &str = "\
 Examples:
-  tcpwhy compare fast.tcpwhy slow.tcpwhy      what one has that the other has not
+  tcpwhy compare fast.tcpwhy slow.tcpwhy      what one has and the other lacks
   tcpwhy compare run-*.tcpwhy                 modes, what separates slow from fast, trends";
 pub const RECORD: &str = "\
 Examples:
   sudo tcpwhy record -o x.tcpwhy --for 60s    a minute of this host
   sudo tcpwhy record -o x.tcpwhy -- ./load    while a command runs
-  sudo tcpwhy record --with explain           all that explain rests on";
+  sudo tcpwhy record --with explain           all that explain needs";
 pub const TRACE: &str = "\
 Examples:
   sudo tcpwhy trace retransmits               each as it happens
-  sudo tcpwhy trace wakeups 100ms             who slept so long, and who woke it
-  tcpwhy trace timeline --from x.tcpwhy --port 40061   one connection, all that happened";
+  sudo tcpwhy trace wakeups 100ms             sleeps of 100 ms or more, and what woke them
+  tcpwhy trace timeline --from x.tcpwhy --port 40061   everything about one connection";
 pub const STAT: &str = "\
 Examples:
-  sudo tcpwhy stat sockets                    as ss -ti, with owners and namespaces
+  sudo tcpwhy stat sockets                    like ss -ti, with owners and namespaces
   sudo tcpwhy stat use                        the USE checklist
   tcpwhy stat counters --from x.tcpwhy        what rose, second by second";
 pub const TOP: &str = "\
 Examples:
   sudo tcpwhy top                             this host
   sudo tcpwhy top --netns web                 one namespace
-  tcpwhy top x.tcpwhy                         go through a recording";
+  tcpwhy top x.tcpwhy                         replay a recording";
 pub const REPORT: &str = "\
 Examples:
   tcpwhy report x.tcpwhy -o x.html            one page
   tcpwhy report fast.tcpwhy slow.tcpwhy -o x.html   and what differs";
 pub const FLAME: &str = "\
 Examples:
-  tcpwhy flame x.tcpwhy -o x.svg              where the CPUs were
+  tcpwhy flame x.tcpwhy -o x.svg              where CPU time went
   tcpwhy flame slow.tcpwhy --diff fast.tcpwhy   what grew
   tcpwhy flame x.tcpwhy --off-cpu             what threads waited for";

@@ -17,7 +17,7 @@ pub struct FilterArgs {
     /// Only processes with these command names
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub comm: Vec<String>,
-    /// Only these cgroups (v2) and all below them: paths, or ids
+    /// Only these cgroups (v2) and all below them: paths or ids
     #[arg(long, value_name = "CGROUP", value_delimiter = ',')]
     pub cgroup: Vec<String>,
     /// Only these network namespaces: names as in `ip netns`, `host`, or inode numbers
@@ -32,12 +32,12 @@ pub struct FilterArgs {
 }
 
 fn pid(text: &str) -> Result<u32, String> {
-    let wrong = |_| format!("`{text}` is no process id: a number, as ps and ss -p show it");
+    let wrong = |_| format!("`{text}` is not a valid process id: give a number from ps or ss -p");
     text.parse().map_err(wrong)
 }
 
 fn port(text: &str) -> Result<u16, String> {
-    let wrong = |_| format!("`{text}` is no port: a number from 1 to 65535");
+    let wrong = |_| format!("`{text}` is not a valid port: give a number from 1 to 65535");
     text.parse().map_err(wrong)
 }
 
@@ -55,7 +55,7 @@ impl FilterArgs {
     pub fn live(&self) -> Result<Filter> {
         let gone = |pid: &&u32| !Path::new(&format!("/proc/{pid}")).exists();
         if let Some(pid) = self.pid.iter().find(gone) {
-            bail!("no process {pid}: --pid asks for one that runs");
+            bail!("no process {pid}: --pid needs a running process");
         }
         let netns = observe::resolve_netns(&self.netns).map_err(|why| anyhow!(why))?;
         let cgroups = observe::resolve_cgroups(&self.cgroup).map_err(|why| anyhow!(why))?;
@@ -112,7 +112,7 @@ impl FilterArgs {
             ("--addr", !self.addr.is_empty()),
         ] {
             if given && !known.contains(&name) {
-                bail!("{name} cannot be applied to {view}: its rows do not tell");
+                bail!("{name} cannot be applied to {view}: its rows lack that field");
             }
         }
         Ok(())

@@ -161,8 +161,8 @@ fn tell_torn(recording: &Recording, name: &Path) {
     if torn > 0 {
         let left = recording.manifest.length().as_secs_f64();
         cli::say(&format!(
-            "tcpwhy: {}: the last segments of its tables are empty or cut ({torn} in all), as a host leaves them \
-             that loses power; {left:.1} s are left of it",
+            "tcpwhy: {}: the last segments of its tables are empty or cut ({torn} in all), as after a loss of power; \
+             {left:.1} s of it are readable",
             name.display()
         ));
     }
@@ -180,7 +180,7 @@ fn unpack(input: Box<dyn Read>, path: &Path) -> Result<Recording> {
         let left = recording.manifest.length().as_secs_f64();
         let name = name.display();
         cli::say(&format!(
-            "tcpwhy: {name}: cut short, {left:.1} s are left of it"
+            "tcpwhy: {name}: cut short, {left:.1} s of it are readable"
         ));
     }
     tell_torn(&recording, name);

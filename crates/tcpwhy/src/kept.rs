@@ -177,7 +177,7 @@ impl Kept {
         match written {
             Ok(_) => Ok(()),
             Err(_) if self.takes_stdout() && has_no_reader() => Err(anyhow!(
-                "standard output: whoever read it has gone; the recording is not kept"
+                "standard output: the reader has gone; the recording is not kept"
             )),
             Err(e) => Err(match self.save() {
                 Ok(at) => e.context(format!("the recording is left in {}", at.display())),
@@ -208,7 +208,7 @@ fn may_be_replaced(name: &Path, force: bool) -> Result<()> {
         bail!("{shown}: exists already; --force replaces it, or choose another name with -o");
     }
     if !is_recording(name) {
-        bail!("{shown}: is no recording of tcpwhy, and --force replaces nothing else");
+        bail!("{shown}: is not a tcpwhy recording, and --force replaces nothing else");
     }
     Ok(())
 }
@@ -458,7 +458,7 @@ mod tests {
         std::os::unix::fs::symlink("r.tcpwhy", &link).unwrap();
         for at in [&file, &dir, &link] {
             let refused = Kept::at(at, true).err().unwrap().to_string();
-            assert!(refused.contains("is no recording of tcpwhy"), "{refused}");
+            assert!(refused.contains("is not a tcpwhy recording"), "{refused}");
         }
         assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
         assert!(dir.join("precious").exists() && link.is_symlink());

@@ -30,30 +30,30 @@ pub struct WhatArgs {
     /// Time between samples of sockets and counters
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = crate::duration::parse)]
     pub interval: Duration,
-    /// Size of the ring buffer between kernel and recorder, KiB, a power of two
+    /// Size of the ring buffer between kernel and recorder, in KiB; a power of two
     #[arg(long, value_name = "KIB", default_value_t = 16 << 10)]
     pub ring_kib: u32,
-    /// Record every state change, also the steps of an orderly close
+    /// Record every state change, including the steps of an orderly close
     #[arg(long)]
     pub all_states: bool,
-    /// Record these parts, too: calls, packets, waits, threads, requests, heartbeats, profile; `explain` for those that
-    /// explain records by itself, the last five
+    /// Also record these parts: calls, packets, waits, threads, requests, heartbeats, profile. `explain` = the last
+    /// five, as explain records by default
     #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = parts)]
     pub with: Vec<Parts>,
-    /// Leave these parts out, to record less: waits, threads, requests, heartbeats, profile, ports, ...
+    /// Do not record these parts: waits, threads, requests, heartbeats, profile, ports, ...
     #[arg(long, value_name = "PART", value_delimiter = ',', value_parser = part)]
     pub without: Vec<Part>,
-    /// Switch off profile, then requests, then waits and threads while recording takes more than this of one CPU;
-    /// samples of sockets come as often as it allows
+    /// Turn off profile, then requests, then waits and threads if recording takes more than this share of one CPU;
+    /// sockets are sampled as often as it allows
     #[arg(long, value_name = "PERCENT")]
     pub max_cpu: Option<f64>,
-    /// With calls: those that take at least so long; 0s means all
+    /// With calls: those that take at least this long; 0s means all
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = crate::duration::parse)]
     pub call_over: Duration,
-    /// With waits: those at least this long; 0s means all
+    /// With waits: those that last at least this long; 0s means all
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = crate::duration::parse)]
     pub wait_over: Duration,
-    /// With profile: samples per second and CPU [default: 997, fewer where a tick takes long: see doctor]
+    /// With profile: samples per second and CPU [default: 997, fewer where a timer tick is expensive: see doctor]
     #[arg(long, value_name = "HZ", help_heading = "Profile")]
     pub profile_hz: Option<u32>,
     /// With profile: only these CPUs
@@ -77,19 +77,19 @@ pub struct WhatArgs {
 pub struct LiveArgs {
     #[command(flatten)]
     pub what: WhatArgs,
-    /// Create this file when recording has begun
+    /// Create this file once recording has begun
     #[arg(long, value_name = "FILE")]
     pub ready_file: Option<PathBuf>,
-    /// Call the recording so, as compare then does: a version, a machine, what was changed
+    /// Name shown by compare: a version, a host, a change
     #[arg(long = "label", value_name = "TEXT")]
     pub labels: Vec<String>,
-    /// Pseudonyms for addresses and names, in the recording and in what is said of it
+    /// Replace addresses and names by pseudonyms, in the recording and in the output
     #[arg(long)]
     pub redact: bool,
-    /// Run COMMAND as root, not as who called sudo
+    /// Run COMMAND as root, not as the user who called sudo
     #[arg(long, requires = "command")]
     pub as_root: bool,
-    /// Run this command and record until it ends; under sudo as who called it
+    /// Run this command and record until it ends; under sudo, it runs as the user who called sudo
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
     // Last, as its heading would go on over what follows.

@@ -36,11 +36,11 @@ pub struct LooksArgs {
         default_value_t,
         hide_default_value = true,
         hide_possible_values = true,
-        help_heading = "Looks"
+        help_heading = "Output"
     )]
     color: Colour,
-    /// Times in UTC, not in the zone of this machine
-    #[arg(long, global = true, help_heading = "Looks")]
+    /// Print times in UTC, not in the local time zone
+    #[arg(long, global = true, help_heading = "Output")]
     utc: bool,
 }
 

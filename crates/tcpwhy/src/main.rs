@@ -32,14 +32,14 @@ use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 use sibling::SiblingArgs;
 
-/// Says why TCP on a Linux host is slow: records it, and walks from the symptom to the cause.
+/// Says why TCP on a Linux host is slow: records the host, and works back from the symptom to the cause.
 #[derive(Parser, Debug)]
 #[command(name = "tcpwhy", version, propagate_version = true)]
 #[command(
     infer_subcommands = true,
     infer_long_args = true,
     max_term_width = 100,
-    after_help = "Exit codes: 0 done, 1 error, 2 wrong usage, 10 findings with --fail-on-finding."
+    after_help = "Exit codes: 0 done, 1 error, 2 wrong usage, 10 something was found (with --fail-on-finding)."
 )]
 struct Cli {
     #[command(flatten)]
@@ -55,7 +55,7 @@ enum Verb {
     /// Record the live host, or read a recording, and say why its TCP is slow
     #[command(after_help = examples::EXPLAIN)]
     Explain(verbs::explain::ExplainArgs),
-    /// Say what differs between recordings, and what separates the slow from the fast
+    /// Show what differs between recordings, and what separates slow from fast
     #[command(after_help = examples::COMPARE)]
     Compare(verbs::compare::CompareArgs),
     /// Record the live host into a directory, or as one file
@@ -64,26 +64,26 @@ enum Verb {
     /// Print one line per event, live or from a recording
     #[command(subcommand, after_help = examples::TRACE)]
     Trace(verbs::trace::TraceVerb),
-    /// Show what is and how fast it changes, live or from a recording
+    /// Show current state and rates, live or from a recording
     #[command(subcommand, after_help = examples::STAT)]
     Stat(verbs::stat::StatVerb),
-    /// Watch the live host, or go through a recording, full screen: findings as they appear
+    /// Watch the live host, or replay a recording, full screen: findings as they appear
     #[command(after_help = examples::TOP)]
     Top(verbs::top::TopArgs),
-    /// Write a recording, explained, as one HTML file that opens anywhere; of several, what differs
+    /// Write a recording and its explanation as one HTML file; for several, also what differs
     #[command(after_help = examples::REPORT)]
     Report(verbs::report::ReportArgs),
-    /// Draw where the CPUs were, or what threads waited for, as a flame graph, and name what grew
+    /// Show where CPU time went, or what threads waited for, as a flame graph, and what grew
     #[command(after_help = examples::FLAME)]
     Flame(verbs::flame::FlameArgs),
-    /// Print rows of a recording, which `explain --rows` names, with every column and its unit
+    /// Print the rows of a recording that `explain --rows` names, with every column and its unit
     Show(verbs::show::ShowArgs),
-    /// Say what this kernel allows, what each source will get, and why not
+    /// Check whether this host can be recorded, and which sources work or why not
     Doctor(verbs::doctor::DoctorArgs),
     /// Plant a fault, record it, explain it, and check the answer (needs tcpwhy-lab)
     #[command(disable_help_flag = true)]
     Lab(SiblingArgs),
-    /// Compute an old kernel's TCP, as a recording (needs tcpwhy-lab)
+    /// Simulate an old kernel's TCP, as a recording (needs tcpwhy-lab)
     #[command(disable_help_flag = true)]
     Model(SiblingArgs),
     /// Print completions for a shell

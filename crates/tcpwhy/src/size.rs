@@ -11,7 +11,7 @@ const UNITS: &[(&str, f64)] = &[
 
 /// Reads a size: bytes.
 pub fn parse(text: &str) -> Result<u64, String> {
-    let wrong = || format!("`{text}` is no size; write for example 500M or 2G");
+    let wrong = || format!("`{text}` is not a valid size; examples: 500M, 2G");
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.');
     let (number, unit) = text.split_at(digits.unwrap_or(text.len()));
     let unit = unit.trim().trim_end_matches("iB").trim_end_matches('B');

@@ -24,19 +24,19 @@ pub struct WatchArgs {
     /// Read this recording instead of the live host; - is standard input
     #[arg(long, value_name = "RECORDING", conflicts_with_all = ["time", "ready_file"])]
     pub from: Option<PathBuf>,
-    /// With --from: pseudonyms for addresses and names
+    /// With --from: replace addresses and names by pseudonyms
     #[arg(long, requires = "from", hide_short_help = true)]
     pub redact: bool,
-    /// End after this time
+    /// Stop after this time
     #[arg(long = "for", value_name = "TIME", value_parser = crate::duration::parse)]
     pub time: Option<Duration>,
-    /// One JSON object per line; the last says what was lost
+    /// One JSON object per line; the last reports what was lost
     #[arg(long)]
     pub json: bool,
-    /// Size of the ring buffer between kernel and recorder, KiB, a power of two
+    /// Size of the ring buffer between kernel and recorder, in KiB; a power of two
     #[arg(long, value_name = "KIB", default_value_t = 16 << 10, hide_short_help = true)]
     pub ring_kib: u32,
-    /// Create this file when watching has begun
+    /// Create this file once watching has begun
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub ready_file: Option<PathBuf>,
     #[command(flatten)]

@@ -181,9 +181,9 @@ fn mbit(mode: &Mode) -> String {
 fn slow_sockets(page: &mut Page, sockets: &Sockets) {
     page.paragraph("  ", Look::Plain, &slow_sentence(sockets));
     let tells = if sockets.attributes.is_empty() {
-        "Nothing that is recorded of them tells them from the others."
+        "Nothing recorded sets them apart from the others."
     } else {
-        "What tells them from the others:"
+        "What sets them apart from the others:"
     };
     page.paragraph("  ", Look::Plain, tells);
     for attribute in sockets.attributes.iter().take(TOLD) {

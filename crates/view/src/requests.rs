@@ -30,7 +30,7 @@ pub(crate) fn line(role: Role, r: &Requests) -> Option<String> {
     }
     if r.given_up > 0 {
         let each = seconds(r.given_up_s / r.given_up as f64);
-        says.push(format!("{} given up after {each} (mean)", r.given_up));
+        says.push(format!("{} given up after {each} on average", r.given_up));
     }
     let closed = r.unanswered.saturating_sub(r.given_up);
     if closed > 0 {
@@ -128,13 +128,13 @@ pub(crate) fn headline(services: &[Service]) -> Option<String> {
 fn does(parts: &Parts) -> &'static str {
     let most = parts.think.max(parts.unread).max(parts.accept);
     match most {
-        most if most == parts.think => "thinks",
+        most if most == parts.think => "takes",
         most if most == parts.unread => "does not read for",
         _ => "does not accept for",
     }
 }
 
-/// What its threads did for most of their thinking, as it continues a sentence.
+/// What its threads did for most of the service time, as it continues a sentence.
 fn meanwhile(r: &Requests) -> String {
     let each = |s: f64| seconds(s / r.exchanges.max(1) as f64);
     let (t, think) = (&r.thinking, r.spent_s.think);
@@ -229,10 +229,10 @@ pub(crate) fn pieces(r: &Requests) -> [(Owner, &'static str, f64); 11] {
         (Owner::Application, "on a CPU", thinking.cpu),
         (Owner::Application, "waiting for a CPU", thinking.runqueue),
         (Owner::Application, "asleep", thinking.asleep()),
-        // Event loops, work handed on: of these no thread tells.
+        // Event loops, work handed on: no thread shows what that was.
         (
             Owner::Application,
-            "thinking",
+            "service time",
             (parts.think - thinking.alone).max(0.0),
         ),
         (Owner::Tcp, "repairing losses", parts.repair),
@@ -249,7 +249,7 @@ pub(crate) fn pieces(r: &Requests) -> [(Owner, &'static str, f64); 11] {
 
 fn application(role: Role, parts: &Parts, thinking: &Thinking) -> Vec<Share> {
     let works = match role {
-        Role::Server => "thinking",
+        Role::Server => "service time",
         Role::Client | Role::Unknown => "writing",
     };
     // Of a few that one thread thought about alone nothing follows for the others.
@@ -377,7 +377,7 @@ mod tests {
         let says = line(Role::Server, &thinks()).unwrap();
         assert_eq!(
             says,
-            "100 requests, p50 640 ms, p99 640 ms: application 98 % (thinking 95 % (waiting for a CPU \
+            "100 requests, p50 640 ms, p99 640 ms: application 98 % (service time 95 % (waiting for a CPU \
              75 %, on a CPU 16 %, asleep 5 %), not reading 3 %), TCP 2 % (repairing losses 2 %)"
         );
     }
@@ -387,7 +387,10 @@ mod tests {
         let mut r = thinks();
         (r.thinking.alone, r.thinking.runqueue) = (12.0, 1.0);
         let says = line(Role::Server, &r).unwrap();
-        assert!(says.contains("(thinking 95 %, not reading 3 %)"), "{says}");
+        assert!(
+            says.contains("(service time 95 %, not reading 3 %)"),
+            "{says}"
+        );
     }
 
     #[test]
@@ -413,7 +416,7 @@ mod tests {
             ..Slow::default()
         }];
         let says = line(Role::Server, &r).unwrap();
-        let end = "The oldest is not answered after 4 s ([::]:0 ↔ [::]:0): thinking 4 s; its thread \
+        let end = "The oldest is not answered after 4 s ([::]:0 ↔ [::]:0): service time 4 s; its thread \
                    slept 3.9 s in recvfrom until 10.0.2.7:5432 answered";
         assert!(says.ends_with(end), "{says}");
     }

@@ -126,7 +126,7 @@ RECORDINGS
 SLOW SOCKETS
   16 of 600 sockets fall behind their peers (same service) by their best rate: 41.7 Mbit/s in the
   median, the others 108.
-  What tells them from the others:
+  What sets them apart from the others:
   - SACK no: precision 1.0, recall 1.0 (4 of the 8 that have it are slow)
   - port 7004: precision 0.999, recall 1.0 (4 of the 8 that have it are slow)
 

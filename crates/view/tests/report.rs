@@ -120,7 +120,7 @@ fn whose_time_requests_took_comes_first() {
         ("on a CPU", 2.5),
         ("waiting for a CPU", 5.0),
         ("asleep", 2.5),
-        ("thinking", 0.0),
+        ("service time", 0.0),
         ("repairing losses", 10.0),
     ] {
         assert_eq!(server.spent_s[part(name)], s, "{name}");

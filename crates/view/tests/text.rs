@@ -139,7 +139,7 @@ fn next_to_nothing_lost_changes_no_headline() {
         text.starts_with("No cause found in 10 s of host db7.\n"),
         "{text}"
     );
-    assert!(text.contains("; next to nothing was lost.\n"), "{text}");
+    assert!(text.contains("; almost nothing was lost.\n"), "{text}");
     assert!(text.contains("lost 5 records beside "), "{text}");
 }
 

@@ -328,7 +328,7 @@ fn each_key_does_what_help_says() {
     // Each pane opens something of its own, and Esc closes it.
     let opens = [
         ('2', "last minute"),
-        ('3', "THE SLOWEST, AND THEIR THREADS"),
+        ('3', "SLOWEST REQUESTS AND THEIR THREADS"),
         ('4', "of 5 wait for accept()"),
         ('5', "AS ss -tin SHOWS IT"),
         ('6', "ITS LONG WAITS"),
@@ -410,7 +410,7 @@ fn whose_time_requests_took_is_told_by_service() {
         "90 in 10 s: 9.0 per second",
         "9 for a second or longer",
         "p50 100 ms, p90 100 ms, p99 100 ms",
-        "application       75 %: thinking 50 %",
+        "application       75 %: service time 50 %",
         "TCP               25 %: repairing losses 25 %",
         "its thread slept 125 ms in futex",
     ] {

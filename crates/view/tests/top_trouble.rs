@@ -63,7 +63,7 @@ fn what_came_of_it_is_said_until_the_next_key() {
     assert!(line(&said, "wrote").contains("\\x1b"), "{said}");
     let after = desk.press(&[Key::Char('x')]);
     assert!(
-        !after.contains("wrote") && after.contains("q end"),
+        !after.contains("wrote") && after.contains("q quit"),
         "{after}"
     );
     // While a filter is typed they are letters.

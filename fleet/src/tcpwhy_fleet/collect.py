@@ -53,7 +53,7 @@ def seconds(text: str) -> float:
     """A length of time as tcpwhy takes it: 500ms, 30s, 10m."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)", text)
     if not found or float(found[1]) <= 0:
-        raise UnfitError(f"`{text}` is no length of time; one is 30s, 500ms, 10m")
+        raise UnfitError(f"`{text}` is not a valid duration; examples: 30s, 500ms, 10m")
     return float(found[1]) * UNITS[found[2]]
 
 

@@ -61,7 +61,7 @@ def _numbers(column: Column, array: pa.Array) -> pa.Array:
     if pa.types.is_floating(array.type):
         array, limit = array.cast(pa.float64()), float(MOST_NUMBER)
         if column.null is None and pc.any(pc.is_nan(array)).as_py():
-            raise UnfitError(f"column {column.name} has what is no number")
+            raise UnfitError(f"column {column.name} has a value that is not a number")
         array = _where(array, pc.invert(pc.is_nan(array)))
     elif not pa.types.is_uint64(array.type):
         array = array.cast(pa.int64())

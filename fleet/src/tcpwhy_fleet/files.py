@@ -58,7 +58,7 @@ class Dir:
             return Dir(os.open(name, _DIR | os.O_NOFOLLOW, dir_fd=self.handle), self.path / name)
         except OSError as e:
             if e.errno in (errno.ELOOP, errno.ENOTDIR):
-                raise UnfitError(f"{name} is no directory") from None
+                raise UnfitError(f"{name} is not a directory") from None
             raise
 
     def made(self, name: str) -> Dir:
@@ -99,7 +99,7 @@ class Dir:
             handle = os.open(name, _FILE, dir_fd=self.handle)
         except OSError as e:
             if e.errno == errno.ELOOP:
-                raise UnfitError(f"{name} is no regular file: a link") from None
+                raise UnfitError(f"{name} is not a regular file: a link") from None
             raise
         try:
             _regular(name, os.fstat(handle))
@@ -176,7 +176,7 @@ class Dir:
 def _regular(name: str, about: os.stat_result) -> None:
     if not stat.S_ISREG(about.st_mode):
         kind = KINDS.get(stat.S_IFMT(about.st_mode), "something else")
-        raise UnfitError(f"{name} is no regular file: {kind}")
+        raise UnfitError(f"{name} is not a regular file: {kind}")
 
 
 def identity(about: os.stat_result) -> Identity:

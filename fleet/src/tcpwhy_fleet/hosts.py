@@ -41,9 +41,9 @@ def read(path: Path) -> list[Host]:
         wrong = [label for label in labels if "=" not in label]
         # What begins with a dash would be an option of ssh.
         if address.startswith("-") or "=" in address:
-            raise UnfitError(f"{path}:{number}: {address!r} is no host")
+            raise UnfitError(f"{path}:{number}: {address!r} is not a valid host")
         if wrong:
-            raise UnfitError(f"{path}:{number}: {wrong[0]!r} is no label; one is rack=r1")
+            raise UnfitError(f"{path}:{number}: {wrong[0]!r} is not a valid label; example: rack=r1")
         if address in found:
             raise UnfitError(f"{path}:{number}: {address} is there twice")
         found[address] = Host(address, dict(label.split("=", 1) for label in labels))

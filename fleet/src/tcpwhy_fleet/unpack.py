@@ -52,7 +52,7 @@ def _unpack(source: IO[bytes], to: Dir) -> bool:
                 if member.isdir():
                     continue
                 if not member.isreg() or member.issparse():
-                    raise UnfitError(f"{member.name[:80]!r} is no regular file")
+                    raise UnfitError(f"{member.name[:80]!r} is not a regular file")
                 place = _place(member.name)
                 room.take(max(member.size, BLOCK))
                 if place is None:

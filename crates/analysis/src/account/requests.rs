@@ -32,7 +32,7 @@ pub struct Requests {
     /// Exchanges that had been under way for a second or longer when the recording ended.
     pub open: u64,
     /// More than 5 % of the exchanges overlapped (pipelining, multiplexing) or were not asked for: there are
-    /// no percentiles, and thinking may be told as receiving.
+    /// no percentiles, and service time may show as receiving.
     pub multiplexed: bool,
     /// Segments retransmitted while the other side's next word was awaited.
     pub retransmits: u64,

@@ -12,18 +12,18 @@ use crate::vocabulary::*;
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::ACCEPT_IMBALANCE,
     number: "C38",
-    title: "one worker of several does not accept",
+    title: "one of several workers does not accept",
     page: include_str!("accept_imbalance.md"),
     layer: Layer::Application,
     ground: Ground::Listeners,
     needs: &[&[SourceName::Sockets]],
     seen_from: || {
-        "one socket of a port with somebody waiting in half of its samples, or for 3 s, or requests that waited \
-                200 ms for accept(), ten times as many or as long as at the others".into()
+        "one socket of a port with connections waiting in half of its samples, or for 3 s, or requests \
+                that waited 200 ms for accept(), ten times as many or as long as at the others".into()
     },
     signature: &[
         "one worker is at 100 %, the others are idle",
-        "requests at one of several SO_REUSEPORT processes are late",
+        "requests to one of several SO_REUSEPORT processes are slow",
     ],
     rivals: &[
         Id::SLOW_ACCEPT,
@@ -71,8 +71,7 @@ fn no(asked: &Asked) -> Option<Step> {
             let most = means().fold(0.0, f64::max);
             let least = means().fold(f64::MAX, f64::min);
             say!(
-                "of {sockets} that share the port one had {most} waiting on average at the most, another {least} \
-                 at the least",
+                "{sockets} share the port: the longest queue held {most} on average, the shortest {least}",
                 sockets = Quantity::of(n as u64, "socket").rows(row),
                 most = Quantity::new(most, analysis::words::figure(most)),
                 least = Quantity::new(least, analysis::words::figure(least))
@@ -98,7 +97,8 @@ fn rule_out(whole: &Whole) -> Verdict {
         let samples = socks.iter().map(|s| u64::from(s.samples)).sum::<u64>();
         let longest = longest_wait(&socks).map_or(0, |(ns, _)| ns);
         let says = say!(
-            "of {sockets} that listen at {local} one had somebody waiting in {waiting} of {samples}, for {longest_wait_ms} at most",
+            "{sockets} at {local}: one had connections waiting in {waiting} of {samples}, for at most \
+             {longest_wait_ms}",
             sockets = sockets(),
             local,
             waiting = Quantity::count(waiting),
@@ -113,7 +113,7 @@ fn rule_out(whole: &Whole) -> Verdict {
     Verdict::nearest(places, "no listener was sampled")
 }
 
-/// The longest that somebody was seen to wait at one of several sockets, ns, and the row that says so.
+/// The longest wait seen at one of several sockets, ns, and the row that shows it.
 fn longest_wait(socks: &[&ListenSock]) -> Option<(u64, RowRef)> {
     socks.iter().filter_map(|s| s.longest_wait()).max()
 }
@@ -157,7 +157,7 @@ impl<'a> Uneven<'a> {
                 || longer(s)
         });
         stuck.sort_by(|a, b| b.mean_queue().total_cmp(&a.mean_queue()));
-        // A moment in which somebody waits most of them may have had.
+        // Most of them may have had a moment in which a connection waited.
         let once = stuck
             .iter()
             .all(|s| s.waiting_samples < limits::SEEN_TWICE.as_u32());
@@ -274,14 +274,15 @@ impl<'a> Uneven<'a> {
         shorter.then(|| {
             [
                 say!(
-                    "At {stuck} of {sockets} that share the port somebody was seen to wait for {longest_wait_ms}.",
+                    "A connection was seen to wait for {longest_wait_ms} at {stuck} of {sockets} that \
+                     share the port.",
                     stuck = Quantity::count(self.stuck.len() as u64),
                     sockets = Quantity::of(self.sockets() as u64, "socket"),
                     longest_wait_ms = Quantity::ns(ns).rows([row])
                 ),
                 say!(
-                    "At the other {others} nobody did for longer than {idle_wait_ms}: their workers accept at once, \
-                     and cannot take what the kernel has given to this one.",
+                    "At the other {others} none waited longer than {idle_wait_ms}: their workers accept at \
+                     once and cannot take connections that the kernel assigned to this one.",
                     others = Quantity::count(self.idle.len() as u64),
                     idle_wait_ms = Quantity::ns(idle_ns).rows([idle_row])
                 ),
@@ -307,8 +308,8 @@ impl<'a> Uneven<'a> {
                 mean = number(mean)
             ),
             say!(
-                "Meanwhile {idle_queue} waited on average at each of the other {others}: their workers accept at \
-                 once, and cannot take what the kernel has given to this one.",
+                "Each of the other {others} had {idle_queue} waiting on average: their workers accept at \
+                 once and cannot take connections that the kernel assigned to this one.",
                 idle_queue =
                     number(idle).rows(self.idle.iter().map(|s| s.last_row).take(SHOWN_ROWS)),
                 others = Quantity::count(self.idle.len() as u64)
@@ -329,10 +330,12 @@ impl<'a> Uneven<'a> {
                 .number("pid", pid)
                 .rows(self.here.holder_rows(Some(pid)))
             }
-            None if held.is_empty() => Step::new("Who holds its socket was not seen.".to_string())
-                .rows(self.stuck.first().map(|s| s.last_row)),
+            None if held.is_empty() => {
+                Step::new("The process that holds its socket was not seen.".to_string())
+                    .rows(self.stuck.first().map(|s| s.last_row))
+            }
             None => Step::new(format!(
-                "Its socket is held by pids {}: which of them serves it cannot be told.",
+                "Its socket is held by pids {}: which of them serves it is not known.",
                 list(&held)
             ))
             .rows(self.here.holder_rows(scope.pids.first().copied())),
@@ -353,8 +356,7 @@ impl<'a> Uneven<'a> {
         let grown = |s: &&&ListenSock| f64::from(s.last_queue) - f64::from(s.first_queue);
         let grown: f64 = self.stuck.iter().map(|s| grown(&s)).sum();
         Some(Check {
-            formula: "connections that stay in the queue ≤ connections × sockets stuck ÷ sockets"
-                .into(),
+            formula: "connections left in the queue ≤ connections × stuck sockets ÷ sockets".into(),
             expected: rounded(expected),
             measured: rounded(grown),
             unit: "connections".into(),
@@ -362,7 +364,7 @@ impl<'a> Uneven<'a> {
                 <= expected
                     + limits::SPREAD_EVENLY.times() * deviation
                     + limits::SAME_COUNT_SLACK.number(),
-            tolerance: "3 standard deviations above: which socket it is is drawn by a hash".into(),
+            tolerance: "3 standard deviations above: a hash chooses the socket".into(),
         })
     }
 }
@@ -398,7 +400,7 @@ fn judge(uneven: &Uneven) -> Finding {
             waits.of_all(),
             "connections",
             format!(
-                "{} of {} waited for accept(), {} in all: those that the kernel gave to this worker.",
+                "{} of {} waited for accept(), {} in total: those that the kernel assigned to this worker.",
                 Quantity::of(waits.count(), "connection"),
                 Quantity::count(waits.of_all()),
                 Quantity::ns(waits.waited_ns())
@@ -434,7 +436,7 @@ fn judge(uneven: &Uneven) -> Finding {
         .at_most_if(
             Level::Medium,
             scope.pid.is_none(),
-            "several processes hold the socket: which of them serves it cannot be told",
+            "several processes hold the socket: which of them serves it is not known",
         )
         .steps(waits.map(AcceptWaits::step))
         .steps(uneven.queues())
@@ -460,26 +462,26 @@ fn advice(story: &Story, scope: &Scope, who: &str, stopped: Option<u32>) -> [Adv
     };
     [
         Advice::to(match stopped {
-            Some(_) => format!("Resume {who}, if nobody debugs it."),
+            Some(_) => format!("Resume {who}, unless it is being debugged."),
             None => format!("See what {who} waits for, and restart it if it hangs."),
         })
         .by(command)
         .undo(stopped.and_then(|pid| shell!("kill -STOP {pid}", pid)))
         .at(format!("{who}, on this host"))
-        .risk("Where it is restarted, connections in its queue and in its hands are reset.")
-        .effect("What waits in its queue is served; the others cannot take it over.")
+        .risk("A restart resets its connections and those in its queue.")
+        .effect("The connections in its queue are served; no other worker can take them.")
         .change(Change::AcceptFaster {
             listener: scope.listener.clone(),
         }),
         Advice::to(format!(
-            "Let a worker that stops serving close its socket, with net.ipv4.tcp_migrate_req=1 in its namespace \
-             ({}): then what waits goes to the others.",
+            "Have a worker that stops serving close its socket, with net.ipv4.tcp_migrate_req=1 in its \
+             namespace ({}): waiting connections then go to the others.",
             linux(5, 14).told(story)
         ))
         .by(command_in(&scope.netns, shell!("sysctl net.ipv4.tcp_migrate_req")))
         .at(format!("the application, and {}", namespace(&scope.netns)))
-        .risk("None for connections that are accepted; a worker must notice that it hangs.")
-        .effect("A watchdog that ends a worker no longer loses what waits for it."),
+        .risk("None for accepted connections; a worker must notice that it hangs.")
+        .effect("A watchdog that kills a worker no longer loses the connections in its queue."),
     ]
 }
 

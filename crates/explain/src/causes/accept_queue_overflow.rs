@@ -60,7 +60,7 @@ struct Overflow<'a> {
     dropped: u64,
     overflows: Rise,
     times: ConnectTimes,
-    /// When nobody got through, and its queue was full for it.
+    /// When no connection got through because its queue was full.
     outage: Option<Outage>,
     /// When so little was dropped that only what stood in the queue tells.
     standing: Option<Standing>,
@@ -75,8 +75,8 @@ fn no(asked: &Asked) -> Option<Step> {
     let holds = dropped(here).is_some() || Standing::of(here).is_some();
     (!holds && here.is_counted()).then(|| {
         say!(
-            "ListenOverflows rose by {listen_overflows} and ListenDrops by {listen_drops} where \
-             {local} listens",
+            "ListenOverflows rose by {listen_overflows} and ListenDrops by {listen_drops} in the namespace \
+             of {local}",
             listen_overflows = here.risen(counter::LISTEN_OVERFLOWS),
             listen_drops = here.risen(counter::LISTEN_DROPS)
         )
@@ -88,11 +88,13 @@ fn rule_out(whole: &Whole) -> Verdict {
         let local = here.listener.local;
         if here.listener.socks.iter().any(|s| s.stood_full()) {
             return Some(Answered::unknown(format!(
-                "the accept queue of {local} was full in every sample, and it is not known for how long"
+                "the accept queue of {local} was full in every sample; for how long is not known"
             )));
         }
         if !here.is_counted() {
-            return Some(Answered::unknown(format!("no counter was read where {local} listens")));
+            return Some(Answered::unknown(format!(
+                "no counter was read in the namespace of {local}"
+            )));
         }
         let n = drops(here);
         let of = here.accepted().saturating_add(n);
@@ -191,7 +193,7 @@ impl<'a> Overflow<'a> {
             .at_most_if(
                 Level::Medium,
                 standing.is_some(),
-                "nobody was seen to be turned away while recording",
+                "no client was seen to be turned away during the recording",
             )
             .at_most_if(
                 Level::Medium,
@@ -307,8 +309,8 @@ impl<'a> Overflow<'a> {
             None => "this listener was not sampled".into(),
         };
         Step::new(format!(
-            "In its namespace {} were dropped because an accept queue was full (ListenOverflows), \
-             {} by listeners in all (ListenDrops); {own_says}.",
+            "Its namespace dropped {} because an accept queue was full (ListenOverflows), and {} at \
+             listeners in total (ListenDrops); {own_says}.",
             plural(self.overflows.by, "packet"),
             count(drops.by)
         ))
@@ -326,7 +328,7 @@ impl<'a> Overflow<'a> {
         let (crowded, samples) = self.here.listener.crowded_samples();
         let somaxconn = self.here.setting(sysctl::SOMAXCONN);
         let cut = match somaxconn {
-            Some(max) if u64::from(sock.backlog) == max => ", as net.core.somaxconn cuts it",
+            Some(max) if u64::from(sock.backlog) == max => ", capped by net.core.somaxconn",
             _ => "",
         };
         let start = self.here.story.start_ns;
@@ -339,8 +341,8 @@ impl<'a> Overflow<'a> {
             _ => String::new(),
         };
         let step = Step::new(format!(
-            "Up to {} waited for accept(); the backlog that {} gave to listen() is {}{cut}. It was \
-             at least three quarters full in {} of {}{when}.",
+            "Up to {} waited for accept(); the backlog that {} passed to listen() is {}{cut}. The queue \
+             was at least three quarters full in {} of {}{when}.",
             plural(longest.into(), "connection"),
             application(scope),
             count(sock.backlog.into()),
@@ -415,7 +417,7 @@ impl<'a> Overflow<'a> {
         let hung = self.outage.map_or(String::new(), |outage| {
             let after = outage.from_ns.saturating_sub(self.here.story.start_ns);
             format!(
-                "; for {}, from {} after the start on, no handshake was completed",
+                "; for {}, beginning {} after the start, no handshake was completed",
                 duration(outage.ns()),
                 duration(after)
             )
@@ -440,9 +442,8 @@ impl<'a> Overflow<'a> {
         let (ghosts, rows) = self.here.ghosts();
         (ghosts > 0).then(|| {
             say!(
-                "{late_acks} of handshakes came to the full queue and were dropped, so that \
-                 the client's end of these connections is established, the server's is not, and the \
-                 first request is retransmitted.",
+                "{late_acks} of handshakes met the full queue and were dropped: the client's end of these \
+                 connections is established, the server's is not, and the first request is retransmitted.",
                 late_acks = Quantity::of(ghosts, "last ACK").rows(rows)
             )
         })
@@ -482,7 +483,7 @@ impl<'a> Overflow<'a> {
             f64::from(sock.longest_accept_queue.0),
         );
         Some(Check {
-            formula: "backlog + 1 = most connections that wait".into(),
+            formula: "backlog + 1 = most connections waiting".into(),
             expected: most,
             measured: longest,
             unit: "connections".into(),

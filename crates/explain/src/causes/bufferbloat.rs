@@ -18,10 +18,11 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
     seen_from: || {
-        "a queue of 33 ms beside others, and round trips of 2.5 times the shortest".into()
+        "a queue of 33 ms shared with other connections, and round trips of 2.5 times the shortest"
+            .into()
     },
     signature: &[
-        "latency rises as soon as somebody uploads or downloads",
+        "latency rises as soon as an upload or download runs",
         "ping of hundreds of milliseconds under load",
     ],
     rivals: &[Id::SLOW_READER, Id::PATH_LOSS],
@@ -51,7 +52,7 @@ fn no(asked: &Asked) -> Option<Step> {
         .or_else(|| median_rtt(&losses.ends))?;
     (usual < least_us(shortest, &losses.ends)).then(|| {
         say!(
-            "a round trip took {rtt_us} (median), the shortest {min_rtt_us}: no deep queue stood",
+            "a round trip took {rtt_us} (median), the shortest {min_rtt_us}: no deep standing queue",
             rtt_us = Quantity::us(usual).rows(sample_rows(&losses.ends)),
             min_rtt_us = Quantity::us(shortest)
         )
@@ -68,14 +69,14 @@ fn rule_out(whole: &Whole) -> Verdict {
         let min_rtt_us = Quantity::us(shortest);
         let queued_us = usual.saturating_sub(shortest);
         let longer = say!(
-            "round trips of a transfer took {queued_us} longer ({rtt_us}, median) than the shortest of its path \
-             ({min_rtt_us})",
+            "round trips of a transfer took {queued_us} longer ({rtt_us}, median) than the shortest on its \
+             path ({min_rtt_us})",
             queued_us = Quantity::us(queued_us),
             rtt_us = &rtt_us,
             min_rtt_us = &min_rtt_us
         );
         let times = say!(
-            "round trips of a transfer took {rtt_us} (median), the shortest of its path {min_rtt_us}",
+            "round trips of a transfer took {rtt_us} (median), the shortest on its path {min_rtt_us}",
             rtt_us,
             min_rtt_us
         );
@@ -95,7 +96,7 @@ fn handshakes(asked: &Asked) -> Option<Step> {
     let usual = median(&mut took)?;
     (usual < least_us(shortest, &[])).then(|| {
         say!(
-            "handshakes took {rtt_us} (median), the shortest {min_rtt_us}: no deep queue stood",
+            "handshakes took {rtt_us} (median), the shortest {min_rtt_us}: no deep standing queue",
             rtt_us = Quantity::us(usual),
             min_rtt_us = Quantity::us(shortest)
         )
@@ -163,7 +164,7 @@ impl Queue<'_> {
     fn beside_step(&self) -> Option<Step> {
         let rtt_us = median_rtt(&self.beside)?;
         Some(say!(
-            "{beside} with little to send had round trips of {rtt_beside_us} (median) beside them.",
+            "{beside} with little to send had round trips of {rtt_beside_us} (median) alongside.",
             beside = Quantity::of(self.beside.len() as u64, "connection"),
             rtt_beside_us = Quantity::us(rtt_us).rows(sample_rows(&self.beside))
         ))
@@ -181,8 +182,8 @@ impl Queue<'_> {
                 min_rtt_us = Quantity::us(self.min_rtt_us)
             ),
             say!(
-                "Together they moved {bytes_per_s} and had {in_flight_bytes} in flight, of which the \
-                 path itself holds {path}: {queue_bytes} stand in a queue.",
+                "Together they moved {bytes_per_s} and had {in_flight_bytes} in flight; the path itself \
+                 holds {path}, so {queue_bytes} are queued.",
                 bytes_per_s = Quantity::rate(rate(&self.bulk)).rows(sample_rows(&self.bulk)),
                 in_flight_bytes = Quantity::bytes(flight as u64),
                 queue_bytes = self.queue()
@@ -196,14 +197,18 @@ impl Queue<'_> {
         let beside = f64::from(median_rtt(&self.beside)?);
         let bulk = f64::from(self.rtt_us);
         Some(Check {
-            formula: "round trip of what sends little beside the transfers = theirs".into(),
+            formula:
+                "round trip of connections that send little alongside the transfers = that of the \
+                transfers"
+                    .into(),
             expected: rounded(bulk / 1e3),
             measured: rounded(beside / 1e3),
             unit: "ms".into(),
             agrees: beside >= alike_us(self.rtt_us, self.min_rtt_us),
-            tolerance: "at least half of it (on an empty path it would be two fifths or less), or nearer to it than to \
-                        the shortest, as factors"
-                .into(),
+            tolerance:
+                "at least half of it (on an empty path it would be two fifths or less), or closer \
+                        to it by ratio than to the shortest"
+                    .into(),
         })
     }
 
@@ -211,19 +216,20 @@ impl Queue<'_> {
         let own = (!all_bbr(&self.bulk)).then(|| self.use_bbr(netns, comm));
         let rest = [
             Advice::to(format!(
-                "Put an active queue (fq_codel, cake) before the bottleneck, shaped a little below {}.",
+                "Put active queue management (fq_codel, cake) before the bottleneck, shaped slightly below \
+                 {}.",
                 Quantity::rate(rate(&self.bulk))
             ))
             .at("the router or modem in front of the slow link")
-            .risk("A shaper costs some per cent of the rate and CPU on that box.")
-            .effect("The queue stays near 5 ms, and short connections do not wait for bulk.")
+            .risk("A shaper costs a few per cent of the rate, and CPU on that box.")
+            .effect("The queue stays near 5 ms, and short connections do not wait behind bulk transfers.")
             .change(Change::RepairPath {
                 from: self.path.from.to_string(),
                 to: self.path.to.to_string(),
             }),
             Advice::to(format!(
-                "Let {comm} keep unsent data itself (TCP_NOTSENT_LOWAT), so that it can send what is \
-                 urgent first."
+                "Have {comm} keep unsent data in user space (TCP_NOTSENT_LOWAT), so that it can send \
+                 urgent data first."
             ))
             .at(format!("the source or configuration of {comm}"))
             .risk("More wakeups of the sending threads.")
@@ -246,14 +252,14 @@ impl Queue<'_> {
         let uses = uses.unwrap_or("cubic");
         let path = self.bytes_in(self.min_rtt_us).max(15_000.0) as u64;
         Advice::to(format!(
-            "Let {comm} use BBR, not {uses}, to {}: by the route or by TCP_CONGESTION.",
+            "Let {comm} use BBR instead of {uses} to {}: by the route or by TCP_CONGESTION.",
             self.path.to
         ))
         .by_route(netns, self.path.to, shell!("congctl bbr"))
         .risk("BBR and cubic share a full queue unevenly; needs the module tcp_bbr.")
         .effect(format!(
-            "One new connection keeps two round trips of the path in flight, several together up to \
-             five: {} to {} instead of {}.",
+            "One new connection keeps two bandwidth-delay products in flight, several together up to five: \
+             {} to {} instead of {}.",
             Quantity::bytes(2 * path),
             Quantity::bytes(5 * path),
             Quantity::bytes(self.bytes_in(self.rtt_us) as u64)
@@ -281,9 +287,9 @@ fn judge(path: &Path) -> Option<Finding> {
         .placed(Place::ends(&queue.bulk))
         .title([
             format!(
-                "A queue of {stands} stands on the path {name}: round trips {long}, not {short}."
+                "Standing queue of {stands} on the path {name}: round trips {long}, not {short}."
             ),
-            format!("A queue stands on the path to {to}: {long}, not {short}."),
+            format!("Standing queue on the path to {to}: {long}, not {short}."),
         ])
         .fix(fix)
         .affects(queue.impact(), queue.lost())
@@ -295,12 +301,12 @@ fn judge(path: &Path) -> Option<Finding> {
         .at_most_if(
             Level::Low,
             alone,
-            "what sends little beside the transfers does not wait: the delay is their own",
+            "connections that send little alongside do not wait: the delay is the transfers' own",
         )
         .at_most_if(
             Level::Medium,
             !path.whole(),
-            "the receivers are not on this host: one that answers late looks the same from here",
+            "the receivers are not on this host: one that delays its ACKs looks the same from here",
         )
         .rests_on(&[SourceName::Retransmits])
         .steps(queue.beside_step())

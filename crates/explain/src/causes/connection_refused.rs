@@ -29,7 +29,7 @@ pub(crate) const CAUSE: Cause = Cause {
             SourceName::Drops,
         ],
     ],
-    seen_from: || "10 refused connects; 3 of a caller over 2 s".into(),
+    seen_from: || "10 refused connects; 3 of one caller over 2 s".into(),
     signature: &[
         "connection refused (ECONNREFUSED)",
         "no route to host (EHOSTUNREACH)",
@@ -128,7 +128,7 @@ fn refused_by_another(resets: &ResetEnds) -> Option<Step> {
     let refused_here = Quantity::count(sent).rows(resets.server_rows());
     (!limits::MOST.reached(sent, resets.refused.len())).then(|| {
         say!(
-            "the server is on this host, and its kernel refused {refused_here} for want of a socket",
+            "the server is on this host, and its kernel refused {refused_here} because no socket listened",
             refused_here
         )
     })
@@ -216,8 +216,8 @@ fn judge(place: &Refusals) -> Option<Finding> {
             if told {
                 "the server is not on this host: a firewall that rejects looks the same from here"
             } else {
-                "this kernel does not tell whether it sent the resets itself: a firewall that \
-                 rejects looks the same from here"
+                "this kernel does not report whether it sent the resets itself: a firewall that rejects \
+                 looks the same from here"
             },
         ),
     };
@@ -330,7 +330,7 @@ fn checks(place: &Refusals) -> Vec<Check> {
     let story = place.story;
     let (sent, here) = (place.sent(), place.ids.len() as u64);
     let both = (sent > 0 && here > 0).then(|| {
-        let formula = "resets that the server sent for want of a socket = connects refused";
+        let formula = "resets that the server sent because no socket listened = connects refused";
         same_count(formula, sent, here, "connections")
     });
     let client = place.clients().next().map(|c| c.netns);
@@ -374,10 +374,10 @@ fn advice(place: &Refusals, scope: &Scope) -> Vec<Advice> {
         .change(Change::StartListener { at: at.to_string() });
     let others = other_addresses(place);
     let instead = (!others.is_empty()).then(|| {
-        Advice::to(format!("Or let the clients connect to {}.", list(&others)))
+        Advice::to(format!("Or have the clients connect to {}.", list(&others)))
             .at("the clients' configuration")
             .risk("None.")
-            .effect("They reach the service as it runs now.")
+            .effect("They reach the service where it runs now.")
     });
     std::iter::once(start).chain(instead).collect()
 }

@@ -12,7 +12,7 @@ use crate::vocabulary::*;
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::CONNTRACK_FULL,
     number: "C33",
-    title: "the table of tracked connections is full",
+    title: "the connection tracking table is full",
     page: include_str!("conntrack_full.md"),
     layer: Layer::ThisHost,
     ground: Ground::Host,
@@ -78,7 +78,7 @@ fn finding(tracking: &Tracking) -> Option<Finding> {
         .at_most_if(
             Level::Medium,
             table.dropped > lost.saturating_mul(limits::OTHERS_DROPPED.count()),
-            "most of what it dropped were other packets: a rule may have dropped these SYNs",
+            "most of its drops were other packets: a rule may have dropped these SYNs",
         )
         .steps([
             say!(
@@ -119,17 +119,17 @@ fn advice(place: &UnansweredSyns, netns: &Netns, table: &Table, lost: u64) -> Ve
     let silent_s = silent_s(place.story, netns.inode);
     let timeout = sysctl::NF_CONNTRACK_TCP_TIMEOUT_ESTABLISHED;
     let sooner = Advice::to(format!(
-        "Let silent connections go earlier: lower nf_conntrack_tcp_timeout_established from {} to an hour.",
+        "Expire silent connections earlier: lower nf_conntrack_tcp_timeout_established from {} to an hour.",
         days(silent_s)
     ))
     .by(command_in(netns, shell!("sysctl -w {timeout}=3600", timeout)))
     .undo(command_in(netns, shell!("sysctl -w {timeout}={silent_s}", timeout, silent_s)))
     .at(namespace(netns))
     .risk(
-        "A connection that is silent for longer loses its entry; behind NAT it dies. TCP keepalive below \
-         that time prevents it. Entries that are there keep their old time.",
+        "A connection that is silent for longer loses its entry; behind NAT it dies. TCP keepalive at a \
+         shorter interval prevents that. Existing entries keep their old timeout.",
     )
-    .effect("Entries of connections whose ends are gone vanish after an hour.");
+    .effect("Entries of connections whose ends are gone expire after an hour.");
     let raise = Advice::to(format!(
         "Set {}={roomy} on the host.",
         sysctl::NF_CONNTRACK_MAX
@@ -140,17 +140,16 @@ fn advice(place: &UnansweredSyns, netns: &Netns, table: &Table, lost: u64) -> Ve
         roomy
     ))
     .at(
-        "the host's own namespace: the limit is one number for all, though each namespace \
-                 counts for itself",
+        "the host's own namespace: the limit is the same for all namespaces, though each counts its own \
+                 entries",
     )
     .risk(format!(
-        "Memory: up to {} more per namespace, at some {LINUX_ENTRY_BYTES} bytes per entry; chains \
-                 grow longer unless nf_conntrack_buckets grows, too.",
+        "Memory: up to {} more per namespace, at about {LINUX_ENTRY_BYTES} bytes per entry; chains get \
+                 longer unless nf_conntrack_buckets is raised too.",
         bytes(room.saturating_mul(LINUX_ENTRY_BYTES))
     ))
     .effect(format!(
-        "Room for {more} connections more; at {} new ones per second it lasts {} s if none \
-                 ends.",
+        "Room for {more} more connections; at {} new ones per second it lasts {} s if none ends.",
         analysis::words::figure(rate),
         analysis::words::figure(lasts)
     ))
@@ -170,7 +169,7 @@ fn advice(place: &UnansweredSyns, netns: &Netns, table: &Table, lost: u64) -> Ve
             "Rules that match `ct state` and NAT no longer see these connections: accept both \
                  directions of the port without state.",
         )
-        .effect("Connections to the port take no entries and are never dropped because it is full.")
+        .effect("Connections to the port take no entries and are never dropped because the table is full.")
         .change(Change::Untrack {
             netns: netns.inode,
             at: at.to_string(),

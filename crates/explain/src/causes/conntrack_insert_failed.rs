@@ -11,7 +11,7 @@ use crate::vocabulary::*;
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::CONNTRACK_INSERT_FAILED,
     number: "C46",
-    title: "connections race for an entry of connection tracking",
+    title: "connections race for a connection tracking entry",
     page: include_str!("conntrack_insert_failed.md"),
     layer: Layer::ThisHost,
     ground: Ground::Host,
@@ -63,14 +63,14 @@ fn finding(tracking: &Tracking) -> Option<Finding> {
     let case = tracking
         .case(place, CAUSE, scope)
         .title([
-            format!("Connection tracking dropped {syns} to {at}: another had taken their entry."),
+            format!("Connection tracking dropped {syns} to {at}: their entry was already taken."),
             format!("Connection tracking dropped {syns} to {at}."),
         ])
         .fix([
-            format!("Let {host} translate with ports chosen at random (fully-random)."),
+            format!("Make NAT on {host} choose ports at random (fully-random)."),
             "Let NAT choose ports at random (fully-random).".into(),
         ])
-        .because("the table has room, and counts what it could not insert")
+        .because("the table is not full, but insert_failed rose")
         .steps(tracking.counted())
         .steps(again(tracking, place))
         .checks(by_chance(tracking))
@@ -86,8 +86,8 @@ fn again(tracking: &Tracking, place: &UnansweredSyns) -> Option<Step> {
     let rows = retried.filter_map(|c| c.first_retry).map(RowRef::from);
     (of > 0).then(|| {
         say!(
-            "Of {connects} {lost_once} lost a SYN and {lost_twice} a second one: the next one mostly has an \
-             entry of its own.",
+            "{lost_once} of {connects} lost a SYN and {lost_twice} lost a second one: the next SYN mostly \
+             gets an entry of its own.",
             connects = Quantity::of(of, "connect"),
             lost_once = Quantity::count(once).rows(rows.take(SHOWN_ROWS)),
             lost_twice = Quantity::count(twice)
@@ -99,7 +99,7 @@ fn again(tracking: &Tracking, place: &UnansweredSyns) -> Option<Step> {
 fn by_chance(tracking: &Tracking) -> Option<Check> {
     let (once, twice) = tracking.lost_again;
     (once > 0).then(|| Check {
-        formula: "connects that lost a second SYN < half of those that lost one, as a full range would have it"
+        formula: "connects that lost a second SYN < half of those that lost one (with a full range, more)"
             .into(),
         expected: once as f64 * limits::MOST.share(),
         measured: twice as f64,
@@ -112,19 +112,21 @@ fn by_chance(tracking: &Tracking) -> Option<Check> {
 fn advice(at: Endpoint, netns: &Netns) -> [Advice; 2] {
     [
         Advice::to(format!(
-            "Add `fully-random` to the rule that translates connections to {at} (iptables: `--random-fully`), \
-             so that two connections that begin at once do not try the same port."
+            "Add `fully-random` to the rule that translates connections to {at} (iptables: \
+             `--random-fully`), so that two connections that start at the same moment do not try the same \
+             port."
         ))
         .by(command_in(netns, shell!("nft -a list ruleset")))
         .at(format!("the NAT rules of {}", namespace(netns)))
-        .risk("None for TCP; ports are no longer kept, which some peers of UDP go by.")
+        .risk("None for TCP; source ports are no longer preserved, which some UDP peers rely on.")
         .effect("SYNs get an entry at the first attempt, unless the range is full.")
         .change(Change::PassPackets {
             netns: Some(netns.inode),
             at: at.to_string(),
         }),
         Advice::to(format!(
-            "Do not track or translate what need not be: exempt port {} where the path allows it.",
+            "Do not track or translate traffic that does not need it: exempt port {} where the path allows \
+             it.",
             at.port
         ))
         .at(format!("{}, table raw (`notrack`)", namespace(netns)))

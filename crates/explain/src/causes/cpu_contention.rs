@@ -23,7 +23,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Host,
     needs: &[&[SourceName::Threads]],
     seen_from: || {
-        "a thread runnable 30 % of the time, 1 s in all, or 200 ms with its cgroup's quota spent"
+        "a thread runnable 30 % of the time, 1 s in total, or 200 ms with its cgroup's quota used up"
             .into()
     },
     signature: &[
@@ -43,7 +43,7 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| places(story).iter().map(judge).collect(),
 };
 
-const UNHARMED: &str = "none of its connections waited for it, as far as samples tell";
+const UNHARMED: &str = "none of its connections waited for it, as far as samples show";
 
 /// A thread that waits, and for what; with those of the same program that do so, too.
 struct Waiter<'a> {
@@ -96,10 +96,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         });
         every([long].into_iter().chain(often.into_iter().flatten()))
     });
-    Verdict::nearest(
-        places,
-        "no thread was seen of a process that has connections",
-    )
+    Verdict::nearest(places, "no thread of a process with connections was seen")
 }
 
 /// What the process waits for is its own service.
@@ -114,8 +111,8 @@ fn behind_its_own(asked: &Asked) -> Option<Step> {
     let seconds = |s: f64| Quantity::ns((s * 1e9) as u64);
     (rivals.are_its_own() && Quota::of(story, longest).is_none()).then(|| {
         say!(
-            "of what else had its CPUs {own_ms} were its own service's, {foreign_ms} of others: these cannot \
-             make it wait so long",
+            "its CPUs otherwise ran its own service for {own_ms} and others for {foreign_ms}: the others \
+             cannot make it wait so long",
             own_ms = seconds(rivals.own_seconds()).rows(longest.rows()),
             foreign_ms = seconds(rivals.foreign_seconds())
         )
@@ -131,7 +128,7 @@ fn was_on_cpu(asked: &Asked) -> Option<Step> {
         .reached(calls.on_cpu_ns, calls.took_ns)
         .then(|| {
             say!(
-                "of {took} in {call} {on_cpu} were on a CPU: it did not wait for one",
+                "{on_cpu} of {took} in {call} were on a CPU: it did not wait for one",
                 took,
                 on_cpu
             )
@@ -148,7 +145,7 @@ fn nobody_waits(asked: &Asked) -> Option<Step> {
     let comm = &longest.comm;
     (!waits(longest)).then(|| {
         say!(
-            "of the applications {comm} waited longest for a CPU, {waiting_share} of the time",
+            "{comm} waited longest of the applications for a CPU, {waiting_share} of the time",
             waiting_share = Quantity::share(longest.waiting()).rows(longest.rows())
         )
     })
@@ -161,8 +158,8 @@ fn waits(thread: &Thread) -> bool {
         && limits::WAITS_TO_RUNNING.reached(thread.waited_ns(), thread.on_cpu_ns())
 }
 
-/// Whether it waits because its cgroup has spent its quota. Others that want the CPU are what a busy host
-/// has; being taken off it is not, and whoever asks in one period of a dozen waits for most of it.
+/// Whether it waits because its cgroup has used up its quota. Competition for the CPU is normal on a busy host;
+/// throttling is not, and a request that arrives in one period of a dozen waits for most of it.
 fn is_throttled(story: &Story, thread: &Thread) -> bool {
     let quota = || Quota::of(story, thread).filter(|quota| quota.certain);
     thread.waited_ns() >= limits::CONTENDED_WAIT.ns() && quota().is_some()
@@ -215,7 +212,7 @@ fn judge(waiter: &Waiter) -> Finding {
         .placed(Place::Process(thread.pid))
         .affects(waiter.impact(), lost)
         .noted(unharmed.then_some(UNHARMED))
-        .because("the scheduler itself told when the thread was runnable and when it ran")
+        .because("the scheduler itself reported when the thread was runnable and when it ran")
         .steps([waiter.connections_step(&who)])
         .steps(waiter.wake_step())
         .steps([thread_step(thread, &one)])
@@ -242,10 +239,8 @@ fn judge(waiter: &Waiter) -> Finding {
             let cpus = quota.enough(story, waiter.process_on_cpu());
             let more = figure(cpus);
             case.title([
-                format!(
-                    "{who} waits {share} of the time: cgroup {cgroup} has spent its CPU quota."
-                ),
-                format!("{who} waits {share} of the time: its cgroup's CPU quota is spent."),
+                format!("{who} waits {share} of the time: cgroup {cgroup} has hit its CPU quota."),
+                format!("{who} waits {share} of the time: its cgroup hit its CPU quota."),
             ])
             .fix([
                 format!("Raise the CPU quota of cgroup {cgroup} to {more} CPUs."),
@@ -254,8 +249,7 @@ fn judge(waiter: &Waiter) -> Finding {
             .at_most_if(
                 Level::Medium,
                 !quota.certain,
-                "the only cgroup that was throttled; that the process is in it is not recorded \
-                 (cgroup v1)",
+                "it is the only throttled cgroup; that the process is in it is not recorded (cgroup v1)",
             )
             .rests_on(&[SourceName::Cgroups])
             .steps(quota.steps())
@@ -324,7 +318,7 @@ impl<'a> Waiter<'a> {
             .chain(self.fellows.iter().copied())
     }
 
-    /// Whether somebody connects to it: what short connections lost no sample may have seen.
+    /// Whether clients connect to it: samples may have missed what short connections lost.
     fn answers(&self) -> bool {
         self.conns.values().any(|c| !c.asks())
     }
@@ -365,7 +359,7 @@ impl<'a> Waiter<'a> {
     fn impact(&self) -> Impact {
         let n = self.conns.len() as u64;
         let says = format!(
-            "{} of {}: each is late whenever it waits for a CPU, {} on average.",
+            "{} of {}: each is delayed whenever it waits for a CPU, {} on average.",
             Quantity::of(n, "connection"),
             match self.fellows.len() {
                 0 => "this process".into(),
@@ -395,7 +389,7 @@ impl<'a> Waiter<'a> {
         let more_workers = Quantity::of(self.fellows.len() as u64, "more worker").rows(rows);
         (!self.fellows.is_empty()).then(|| {
             say!(
-                "{more_workers} of its name waited for a CPU, {waited_too_ms} in all.",
+                "{more_workers} of the same name waited for a CPU, {waited_too_ms} in total.",
                 more_workers,
                 waited_too_ms = Quantity::ns(waited)
             )
@@ -415,7 +409,7 @@ impl<'a> Waiter<'a> {
             None => "it had been woken".into(),
         };
         Some(say!(
-            "Once it waited {longest_ms} for a CPU after {woken}.",
+            "It once waited {longest_ms} for a CPU after {woken}.",
             longest_ms = Quantity::ns(after).rows([longest.row])
         ))
     }
@@ -433,23 +427,23 @@ impl<'a> Waiter<'a> {
         if !rivals.may_yield() {
             return vec![self.more_cpu(rivals)];
         }
-        let risk = "A batch job takes longer when the host is busy; one that must keep up does not \
-                    suit.";
+        let risk = "A batch job takes longer when the host is busy; do not do this \
+                    to one that must keep up.";
         let first = Advice::to(format!("Or give {who} a larger share of the CPU."))
             .by(shell!("renice -n -10 -p {pid}", pid = self.thread.pid))
             .at("the host; for a service Nice or CPUWeight in its unit")
-            .risk("Others on that CPU get less, whatever they do.")
+            .risk("Other work on that CPU gets less, whatever it is.")
             .undo(Some(sentence!(
                 "`renice -n 0 -p {pid}` (0 unless it had another)",
                 pid = self.thread.pid
             )))
-            .effect("It comes first more often; at nice -10 it weighs nine times as much.");
+            .effect("It is scheduled first more often; at nice -10 it has nine times the weight.");
         let mut advice = rivals.stand_back(risk);
         advice.push(first);
         advice
     }
 
-    /// Where its own processes, or the kernel's threads, have the CPU, nobody can stand back.
+    /// Where its own processes, or the kernel's threads, have the CPU, no other program can give way.
     fn more_cpu(&self, rivals: &Rivals) -> Advice {
         let (comm, place) = (&self.thread.comm, rivals.place());
         let mut cpus: Vec<String> = rivals.cpus.iter().map(u32::to_string).collect();
@@ -465,15 +459,15 @@ impl<'a> Waiter<'a> {
             None => (String::new(), None),
         };
         Advice::to(format!(
-            "Give {comm} more CPU than {place}{room}; {} cannot stand back.",
+            "Give {comm} more CPU than {place}{room}; {} cannot give way.",
             rivals.ahead()
         ))
         .undo(command.as_ref().map(|_| former_cpus(self.thread.pid)))
         .by(command)
         .at("the host; for a service CPUAffinity or AllowedCPUs in its unit, for a container its cpuset")
-        .risk("What runs on these CPUs gets company. Another priority would only move the wait.")
+        .risk("Other work on these CPUs slows down. Another priority would only move the wait.")
         .effect(format!(
-            "Its thread wanted a CPU for {} of the time, and had it for {}.",
+            "Its thread wanted a CPU for {} of the time, and had one for {}.",
             percent(wanted_cpus(self.thread)),
             percent(self.thread.on_cpu_ns() as f64 / self.thread.seen_ns().max(1) as f64)
         ))

@@ -22,12 +22,12 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Host,
     needs: &[&[SourceName::Threads, SourceName::Cpus]],
     seen_from: || {
-        "threads that wait half as long for a CPU as they run, 1 s in all, behind their own service; or \
+        "threads that wait half as long for a CPU as they run, 1 s in total, behind their own service; or \
                 10 % of the CPUs' time stolen".into()
     },
     signature: &[
         "the service uses all its CPUs",
-        "steal time in a virtual machine, everything is late",
+        "steal time in a virtual machine, everything is slow",
     ],
     rivals: &[
         Id::CPU_CONTENTION,
@@ -75,14 +75,14 @@ fn no(asked: &Asked) -> Option<Step> {
         && longest.waited_ns() >= limits::BETWEEN_SAMPLES.ns() / 2
     {
         return Some(say!(
-            "its cgroup's quota was spent, whatever the CPUs had left: it waited {waited_ms}",
+            "its cgroup's quota was used up, however idle the CPUs were: it waited {waited_ms}",
             waited_ms = waited
         ));
     }
     if !rivals.are_its_own() {
         return Some(say!(
-            "while its thread waited {waited_ms} for a CPU its own service had {own_ms} of its CPUs, others \
-             {foreign_ms}",
+            "while its thread waited {waited_ms} for a CPU, its own service used its CPUs for {own_ms}, \
+             others for {foreign_ms}",
             waited_ms = waited,
             own_ms = seconds(rivals.own_seconds()),
             foreign_ms = seconds(rivals.foreign_seconds())
@@ -91,7 +91,7 @@ fn no(asked: &Asked) -> Option<Step> {
     let of_pid = |s: &Saturated| s.pids.contains(&pid);
     (!places(story).iter().any(of_pid)).then(|| {
         say!(
-            "its thread that waited longest for a CPU did for {waited_ms}, and ran for {ran_ms}",
+            "the thread that waited longest for a CPU waited {waited_ms} and ran for {ran_ms}",
             waited_ms = waited,
             ran_ms = Quantity::ns(longest.on_cpu_ns())
         )
@@ -104,7 +104,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         let longest = threads.iter().max_by_key(|t| t.waited_ns())?;
         let says = || {
             say!(
-                "the threads of {comm} waited for a CPU for {waited_ms} in all, and ran for {ran_ms}",
+                "the threads of {comm} waited for a CPU for {waited_ms} in total, and ran for {ran_ms}",
                 comm = Quantity::new(&*longest.comm, &*longest.comm),
                 waited_ms = Quantity::ns(waited).rows(longest.rows()),
                 ran_ms = Quantity::ns(ran)
@@ -116,7 +116,7 @@ fn rule_out(whole: &Whole) -> Verdict {
             Test::lasts(mean_wait_ns(&threads), &limits::SCHEDULERS_TURN, says()),
         ])
     });
-    let nothing = "no thread was seen of a process that has connections";
+    let nothing = "no thread of a process with connections was seen";
     Verdict::nearest(own.chain([steal::refuted(whole.story)]), nothing)
 }
 
@@ -272,7 +272,7 @@ impl<'a> Saturated<'a> {
     fn impact(&self) -> Impact {
         let n = self.conns.len() as u64;
         let says = format!(
-            "{} of this service: each is late whenever its thread waits for a CPU, {} on average.",
+            "{} of this service: each is delayed whenever its thread waits for a CPU, {} on average.",
             Quantity::of(n, "connection"),
             duration(self.mean_wait_ns())
         );
@@ -282,7 +282,7 @@ impl<'a> Saturated<'a> {
     fn service_step(&self, who: &str) -> Step {
         let rows = self.threads.iter().flat_map(|t| t.rows());
         say!(
-            "{threads} of {who} ran for {on_cpu_ms} and waited for a CPU for {waited_ms}, all together: they \
+            "{threads} of {who} ran for {on_cpu_ms} and waited for a CPU for {waited_ms} in total: they \
              wanted {wanted_cpus} CPUs and had {had_cpus}.",
             threads = Quantity::of(self.threads.len() as u64, "thread"),
             on_cpu_ms = Quantity::ns(self.on_cpu_ns()),
@@ -298,8 +298,8 @@ impl<'a> Saturated<'a> {
         let cpus = self.story.cpus.all();
         let rows = cpus.filter(|c| self.rivals.cpus.contains(&c.number));
         say!(
-            "While that thread waited, its own service had {own_ms} of {place}, all others {foreign_ms}: there \
-             is nobody who could stand back.",
+            "While that thread waited, its own service used {own_ms} of {place}, all others {foreign_ms}: \
+             no other program could give way.",
             own_ms =
                 seconds(self.rivals.own_seconds()).rows(rows.map(|c| c.rows[1]).take(SHOWN_ROWS)),
             foreign_ms = seconds(self.rivals.foreign_seconds())
@@ -320,7 +320,7 @@ impl<'a> Saturated<'a> {
             measured: rounded(own),
             unit: "s".into(),
             agrees: own >= limits::ALL_THE_WHILE.share() * waited,
-            tolerance: "not below it by more than 20 %: the profile leaves some out".into(),
+            tolerance: "not below it by more than 20 %: the profile misses some".into(),
         }
     }
 
@@ -342,21 +342,22 @@ impl<'a> Saturated<'a> {
             None => (String::new(), None),
         };
         let more = Advice::to(format!(
-            "Give {who} more CPUs{room}, or have its load on more hosts."
+            "Give {who} more CPUs{room}, or spread its load over more hosts."
         ))
         .undo(command.as_ref().map(|_| runqueue::former_cpus(pid)))
         .by(command)
         .at("the host; for a service CPUAffinity or AllowedCPUs in its unit, for a container its cpuset")
-        .risk("What runs on these CPUs gets company. Priorities would not help: what waits and what runs is one service.")
+        .risk("Other work on these CPUs slows down. Priorities would not help: the threads that wait and \
+               those that run are one service.")
         .effect(format!("It wanted {wanted} CPUs and had {had}."))
         .change(Change::MoreCpus { pid: Some(pid) });
         let profile = Advice::to(format!(
-            "Or make it need less: see what {comm} spends them on."
+            "Or make it need less: see what {comm} spends CPU time on."
         ))
         .by(shell!("tcpwhy record --with profile --for 10s -o cpu.tcpwhy && tcpwhy flame cpu.tcpwhy --pid {pid}", pid))
         .at("this host")
         .risk("None: it only looks.")
-        .effect("The widest frames are what a faster release would begin with.");
+        .effect("The widest frames are what to optimise first.");
         vec![more, profile]
     }
 }
@@ -383,7 +384,7 @@ fn judge(service: &Saturated) -> Finding {
             service.impact(),
             runqueue::lost(story, conns, &service.threads),
         )
-        .because("the scheduler itself told when its threads were runnable and when they ran")
+        .because("the scheduler itself reported when its threads were runnable and when they ran")
         .rests_on(&[SourceName::Profile])
         .steps([
             service.service_step(&who),

@@ -20,8 +20,8 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Host,
     needs: &[&[SourceName::Resources, SourceName::Calls]],
     seen_from: || {
-        "as many descriptors open as the limit allows while connections wait for accept(), or a call \
-                that failed for want of one".into()
+        "as many descriptors open as the limit allows while connections wait for accept(), or a call that \
+                failed for lack of one".into()
     },
     signature: &[
         "too many open files (EMFILE)",
@@ -41,7 +41,7 @@ pub(crate) const CAUSE: Cause = Cause {
 };
 
 /// Nobody waits, and no call was seen to fail.
-const UNHARMED: &str = "nothing was seen to wait for a descriptor, and no call to fail";
+const UNHARMED: &str = "nothing was seen waiting for a descriptor, and no call was seen to fail";
 
 /// A process that has all descriptors open that it may.
 struct Full<'a> {
@@ -50,7 +50,7 @@ struct Full<'a> {
     comm: String,
     open: Option<&'a Line>,
     denials: Option<Denials>,
-    /// Its listener where most wait for accept(), if somebody does.
+    /// Its listener where most connections wait for accept(), if any do.
     crowded: Option<ListenerPlace<'a>>,
     waits: Option<AcceptWaits<'a>>,
 }
@@ -73,7 +73,7 @@ fn no(asked: &Asked) -> Option<Step> {
     let limit = line.limit? as u64;
     (!is_full(line)).then(|| {
         say!(
-            "{comm} had {open} of {limit} descriptors open at most",
+            "{comm} had at most {open} of {limit} descriptors open",
             open = Quantity::count(line.most as u64).rows([line.row]),
             limit = Quantity::count(limit)
         )
@@ -86,7 +86,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         let limit = line.limit?;
         let left = (limit - line.most).max(0.0);
         let step = say!(
-            "{comm} had {left} of {limit} descriptors left at least",
+            "{comm} had at least {left} of {limit} descriptors left",
             comm = Quantity::new(comm, comm),
             left = Quantity::count(left as u64).rows([line.row]),
             limit = Quantity::count(limit as u64)
@@ -95,15 +95,12 @@ fn rule_out(whole: &Whole) -> Verdict {
     });
     let denied = story.denied.all().map(|(_, denials)| {
         let step = say!(
-            "{calls} failed for want of a descriptor",
+            "{calls} failed for lack of a descriptor",
             calls = Quantity::of(denials.count(), "call").rows([denials.row])
         );
         every([Test::from(denials.count() as f64, &limits::ONE, step)])
     });
-    Verdict::nearest(
-        open.chain(denied),
-        "the descriptors of no process were read",
-    )
+    Verdict::nearest(open.chain(denied), "no process had its descriptors read")
 }
 
 /// The descriptors of each process, and its name.
@@ -151,7 +148,8 @@ fn places(story: &Story) -> Vec<Full<'_>> {
     full.collect()
 }
 
-/// Whether its queue is not emptied: of one that is, a sample now and then finds somebody, and no request waits long.
+/// Whether its queue is not emptied: in one that is, only an occasional sample finds a connection, and no request
+/// waits long.
 fn stands(here: ListenerPlace) -> bool {
     let (waiting, samples) = waiting_samples(here);
     let measured = || accept_waits::at(here).is_some_and(|waits| waits.are_measured());
@@ -215,7 +213,7 @@ impl Full<'_> {
         match (&self.waits, self.crowded) {
             (Some(waits), _) => {
                 let says = format!(
-                    "{} of {} waited for accept() in vain, {} in all.",
+                    "{} of {} waited for accept() without success, {} in total.",
                     Quantity::of(waits.count(), "connection"),
                     Quantity::count(waits.of_all()),
                     Quantity::ns(waits.waited_ns())
@@ -271,7 +269,7 @@ impl Full<'_> {
     fn check(&self) -> Option<Check> {
         match (&self.waits, self.denials, self.open) {
             (_, Some(denials), Some(line)) if denials.of_process > 0 => Some(at_least(
-                "descriptors open, as the kernel counts them ≥ the limit, where calls fail with EMFILE",
+                "open descriptors as the kernel counts them ≥ the limit at which calls fail with EMFILE",
                 line.limit? as u64,
                 line.most as u64,
                 "descriptors",
@@ -288,38 +286,38 @@ impl Full<'_> {
         let wanted = limit.unwrap_or(0).saturating_add(self.waiting());
         let value = wanted.saturating_mul(2).max(1_024).next_power_of_two();
         let look = Advice::to(format!(
-            "See what the descriptors of {comm} are: what it should have closed, if their number only grows."
+            "See what the descriptors of {comm} are: if their number only grows, it fails to close some."
         ))
         .by(shell!("ls -l /proc/{pid}/fd | awk '{{print $NF}}' | sed 's/[0-9]*\\]*$//' | sort | uniq -c | sort -n", pid))
         .at("this host")
         .risk("None: it only looks.")
-        .effect("Tells a leak, which any limit only delays, from load.");
+        .effect("Distinguishes a leak, which any limit only delays, from load.");
         let raise = if of_host {
             let name = sysctl::FILE_MAX;
-            Advice::to("Raise fs.file-max: the host has no file left.")
+            Advice::to("Raise fs.file-max: the host has no file handle left.")
                 .by(shell!("sysctl {name}", name))
                 .at("the host; a file in /etc/sysctl.d/ keeps it")
-                .risk("Each open file takes some 256 bytes of the kernel's memory, a socket more.")
+                .risk("Each open file takes about 256 bytes of kernel memory, a socket more.")
                 .effect("accept(), socket() and open() succeed again.")
         } else {
-            Advice::to(format!("Let {comm} have {value} descriptors open."))
+            Advice::to(format!("Raise the limit of {comm} to {value} descriptors."))
         .by(shell!("prlimit --pid {pid} --nofile={value}:{value}", pid, value))
         .undo(match limit {
             Some(limit) => {
                 shell!("prlimit --pid {pid} --nofile={limit}:", pid, limit).map(Undo::from)
             }
             None => Some(
-                sentence!("note first what `prlimit --pid {pid} --nofile` says, and set it again", pid)
+                sentence!("note first what `prlimit --pid {pid} --nofile` shows, to restore it later", pid)
                     .into(),
             ),
         })
         .at("the process, at once; LimitNOFILE in its unit, or the container's ulimit, keeps it")
         .risk(
-            "A program that sized a table by its limit when it began ignores it until it is \
+            "A program that sized a table by its limit at start-up ignores the new limit until it is \
              restarted; one that uses select() cannot go beyond 1,024. A leak fills it again.",
         )
         .effect(format!(
-            "Room for {} more: those that wait are accepted at once.",
+            "Room for {} more: waiting connections are accepted at once.",
             Quantity::count(value.saturating_sub(limit.unwrap_or(0)))
         ))
         };
@@ -351,10 +349,10 @@ fn judge(full: &Full) -> Finding {
     };
     let raise = match full.limit() {
         Some(_) => format!(
-            "Raise the limit of open files of {}, or find what it does not close.",
+            "Raise the open-file limit of {}, or find what it does not close.",
             full.comm
         ),
-        None => "Raise the limit of open files, or find what is not closed.".into(),
+        None => "Raise the open-file limit, or find what is not closed.".into(),
     };
     let listener = full.crowded.map(|here| Place::Listener(here.index));
     let case = Case::new(story, CAUSE, scope)
@@ -365,19 +363,16 @@ fn judge(full: &Full) -> Finding {
             format!("{who} has {all}."),
             format!("{} has {all}.", full.comm),
         ])
-        .fix([
-            raise,
-            "Raise its limit of open files, or find its leak.".into(),
-        ])
+        .fix([raise, "Raise its open-file limit, or find its leak.".into()])
         .affects(full.impact(), full.lost())
         .because(match full.denials {
-            Some(_) => "the calls that failed said why",
-            None => "the kernel gives no descriptor beyond the limit",
+            Some(_) => "the failed calls report why",
+            None => "the kernel hands out no descriptor beyond the limit",
         })
         .at_most_if(
             Level::Medium,
             full.denials.is_none() && full.waits.is_none(),
-            "no call was recorded that failed, and how long connections waited was not measured",
+            "no failed call was recorded, and how long connections waited was not measured",
         )
         .steps(full.open_step())
         .steps(full.denied_step())

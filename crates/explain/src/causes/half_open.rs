@@ -21,7 +21,7 @@ pub(crate) const CAUSE: Cause = Cause {
     needs: &[&[SourceName::States], &[SourceName::Drops]],
     seen_from: || "5 SYNs that met an established socket".into(),
     signature: &[
-        "connect takes 1 s to a server that rebooted clients connect to again",
+        "connect takes 1 s to a server when rebooted clients reconnect",
         "SYN is answered with a bare ACK (challenge ACK)",
     ],
     rivals: &[
@@ -101,7 +101,7 @@ fn server_closes(place: &UnansweredSyns) -> Option<Step> {
     let rows = first.filter_map(Conn::row).take(SHOWN_ROWS);
     (n > 0 && limits::MOST.reached(n, of)).then(|| {
         say!(
-            "of {ended} to it the server closed {closed_first} first: it keeps TIME_WAIT sockets, and \
+            "the server closed {closed_first} of {ended} to it first: it keeps TIME_WAIT sockets, and \
              forgets no less than its clients",
             ended = Quantity::of(of, "connection"),
             closed_first = Quantity::count(n).rows(rows)
@@ -229,8 +229,8 @@ impl<'a> HalfOpen<'a> {
         let (story, at) = (self.story, self.at);
         let rows = self.met.iter().map(|s| s.row()).take(SHOWN_ROWS);
         let met = say!(
-            "{syns} to {at} met a socket of the same ends that is established; each is answered with a \
-             challenge ACK (TCP_INVALID_SYN).",
+            "{syns} to {at} met an established socket with the same addresses and ports; each is answered \
+             with a challenge ACK (TCP_INVALID_SYN).",
             syns = Quantity::of(self.met.len() as u64, "SYN").rows(rows)
         );
         let age = |c: &&Conn| {
@@ -241,9 +241,8 @@ impl<'a> HalfOpen<'a> {
         let rows = self.old.iter().filter_map(|c| c.row()).take(SHOWN_ROWS);
         let old = ages.map(|ns| {
             say!(
-                "The server had had {old_connections} for {age} in the median, and longer those that are \
-                 older than the recording; {reset} of them ended when the client answered the challenge \
-                 with a reset.",
+                "The server had held {old_connections} for {age} (median), longer where they predate the \
+                 recording; {reset} of them ended when the client answered the challenge with a reset.",
                 old_connections = Quantity::of(self.old.len() as u64, "of these connection").rows(rows),
                 age = Quantity::ns(ns),
                 reset = Quantity::count(self.ended())
@@ -258,7 +257,7 @@ impl<'a> HalfOpen<'a> {
             .take(SHOWN_ROWS);
         let connects = took.map(|ns| {
             say!(
-                "{connects} of this host that met them took {took} in the median: the SYN had to be \
+                "{connects} of this host that met them took {took} (median): the SYN had to be \
                  retransmitted.",
                 connects = Quantity::of(self.hit.len() as u64, "connect").rows(rows),
                 took = Quantity::ns(ns)
@@ -271,8 +270,8 @@ impl<'a> HalfOpen<'a> {
     fn resets_counted(&self) -> Option<Check> {
         let counters = &self.story.counters;
         let rise = counters.rise(self.netns, counter::ESTAB_RESETS).by;
-        let formula = "connections that a reset ended (EstabResets; TIME_WAIT sockets are none) ≥ those that \
-                       SYNs met and that ended";
+        let formula = "connections that a reset ended (EstabResets, without TIME_WAIT sockets) ≥ those \
+                       that SYNs met and that ended";
         let told = counters.covers(self.netns) && self.ended() > 0;
         told.then(|| at_least(formula, self.ended(), rise, "connections"))
     }
@@ -297,22 +296,22 @@ impl<'a> HalfOpen<'a> {
                 &netns,
                 sysctl::TCP_KEEPALIVE_TIME,
                 60,
-                "An idle connection costs two small packets a minute. It is for sockets that set SO_KEEPALIVE; \
-                 programs that set TCP_KEEPIDLE themselves go by that.",
+                "An idle connection costs two small packets a minute. It applies to sockets that set \
+                 SO_KEEPALIVE; programs that set TCP_KEEPIDLE override it.",
                 format!(
-                    "The server gives up connections of clients that are gone after minutes; the {share} of \
-                     SYNs to {at} that met them find none."
+                    "The server drops connections of vanished clients after minutes; the {share} of SYNs \
+                     to {at} that met them no longer do."
                 ),
             ),
             Advice::to(format!(
-                "Let what listens at {at} set SO_KEEPALIVE or an idle timeout; where a NAT is between, let it \
-                 choose ports at random (nft `masquerade fully-random`), and keep entries for longer than \
-                 the server keeps connections."
+                "Make the listener at {at} set SO_KEEPALIVE or an idle timeout; where a NAT is in between, \
+                 make it choose ports at random (nft `masquerade fully-random`) and keep entries for \
+                 longer than the server keeps connections."
             ))
             .by(command_in(&netns, shell!("ss -tone state established 'sport = :{port}'", port = at.port)))
             .at("the source or configuration of the server, and the NAT; the command shows which sockets have a timer")
-            .risk("An idle timeout closes what clients may want to use again.")
-            .effect("No ends are left of connections that their client has forgotten."),
+            .risk("An idle timeout closes connections that clients may want to reuse.")
+            .effect("The server keeps no connection that its client has forgotten."),
         ]
     }
 }
@@ -328,12 +327,12 @@ fn judge(half_open: &HalfOpen) -> Finding {
     let waited = median(&mut waited.collect::<Vec<_>>());
     let waited = waited.map_or(String::new(), |ns| {
         format!(
-            "; what followed was accepted {} later, in the median",
+            "; the new connection was accepted {} later (median)",
             duration(ns)
         )
     });
     let says = format!(
-        "{n} of {all} ({}) met a connection that the server had and the client had not{waited}.",
+        "{n} of {all} ({}) met a connection that the server still had and the client did not{waited}.",
         percent(met as f64 / of.max(1) as f64)
     );
     let place = Place::At(at.is_loopback().then_some(half_open.netns), at);
@@ -344,11 +343,11 @@ fn judge(half_open: &HalfOpen) -> Finding {
             format!("{at} still has connections that its clients forgot."),
         ])
         .fix([
-            format!("Let the server at {at} find out that clients are gone: keep-alives."),
-            "Let the server find out that clients are gone: keep-alives.".into(),
+            format!("Enable keep-alives on the server at {at} to detect dead clients."),
+            "Enable keep-alives on the server to detect dead clients.".into(),
         ])
         .affects(Impact::of(met, of, "connects", says), half_open.lost())
-        .because("the SYNs were seen at the established sockets of the same ends")
+        .because("the SYNs were seen at established sockets with the same addresses and ports")
         .steps(half_open.steps())
         .checks(half_open.challenged())
         .checks(half_open.resets_counted())

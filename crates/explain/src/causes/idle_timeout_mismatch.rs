@@ -24,12 +24,13 @@ pub(crate) const CAUSE: Cause = Cause {
         &[SourceName::Sockets],
     ],
     seen_from: || {
-        "5 connections that were reset after alike pauses, 2 % of those to a server".into()
+        "5 connections that were reset after pauses of similar length, 2 % of those to a server"
+            .into()
     },
     signature: &[
         "first request after a pause fails: connection reset, broken pipe",
-        "502 now and then from a load balancer with keep-alive",
-        "connection pool gives stale connections",
+        "occasional 502 from a load balancer with keep-alive",
+        "connection pool hands out stale connections",
         "upstream prematurely closed connection; server closed idle connection",
     ],
     rivals: &[
@@ -76,8 +77,8 @@ fn no(asked: &Asked) -> Option<Step> {
     let after_a_pause = closed.len() + paused.len();
     (usual(&closed).is_none() && usual(&paused).is_none()).then(|| {
         say!(
-            "{after_a_pause} of {resets} came after a second or more without data, and not after one and the \
-             same",
+            "{after_a_pause} of {resets} came after a second or more without data, and not always the same \
+             pause",
             after_a_pause = Quantity::count(after_a_pause as u64),
             resets = Quantity::of(resets.count(), "reset").rows(resets.received_rows())
         )
@@ -164,8 +165,8 @@ impl Mismatch<'_> {
         let connections = Quantity::of(all.of, "connection");
         let came = if self.closed {
             say!(
-                "{resets} of {connections} to {at} were used after {at} had closed its side (FIN), and got a \
-             reset in answer.",
+                "{resets} of {connections} to {at} were used after {at} had closed its side (FIN), and got \
+             a reset in reply.",
                 resets,
                 connections
             )
@@ -187,8 +188,8 @@ impl Mismatch<'_> {
             "When the reset came"
         };
         let paused = say!(
-            "{after} nothing had been said for {idle} in the median, {least} to {most}: an idle timeout of \
-             the server, or of a box before it.",
+            "{after}, no data had moved for {idle} (median; {least} to {most}): an idle timeout of the \
+             server, or of a box in front of it.",
             idle
         );
         let late = all.all.iter().filter_map(|r| {
@@ -198,8 +199,8 @@ impl Mismatch<'_> {
         let late_ns = analysis::stats::median(&mut late.collect::<Vec<_>>());
         let used = late_ns.filter(|_| self.closed).map(|ns| {
             say!(
-                "They were used {late} after that, in the median: whoever keeps them did not look whether \
-                 they were still open.",
+                "They were used {late} after that (median): the pool did not check whether they were still \
+                 open.",
                 late = Quantity::ns(ns).rows(all.rows())
             )
         });
@@ -218,7 +219,7 @@ impl Mismatch<'_> {
         let (moments, pauses) = self.apart()?;
         let seconds = |ns: u64| analysis::words::rounded(ns as f64 / 1e9);
         Some(Check {
-            formula: "the pauses before the FINs differ by less than half of what their moments do"
+            formula: "spread of the pauses before the FINs < half the spread of their moments"
                 .into(),
             expected: seconds(moments / limits::TIMEOUT_OR_RESTART.count()),
             measured: seconds(pauses),
@@ -229,7 +230,7 @@ impl Mismatch<'_> {
         })
     }
 
-    /// Each that was used has a request that nobody answered; one that was only closed has none.
+    /// Each that was used has an unanswered request; one that was only closed has none.
     fn requests_lost(&self) -> Option<Check> {
         let (unanswered, _) = self.unanswered()?;
         let formula = "requests that were never answered ≥ connections that were reset after both ends had closed";
@@ -243,15 +244,15 @@ impl Mismatch<'_> {
         let app = application(&scope);
         [
             Advice::to(format!(
-                "Let the pool of {app} close connections that were idle for less than {idle}, and look \
-                 before it uses one whether it is still open; or raise the idle timeout of {at} above the \
+                "Make the pool of {app} close connections before they have been idle for {idle}, and check \
+                 that one is still open before using it; or raise the idle timeout of {at} above the \
                  pool's."
             ))
             .by(shell!("tcpwhy trace resets --addr {addr}", addr = at.addr))
             .at(format!("the configuration of {app}; the command shows each reset"))
             .risk("More connections are opened.")
             .effect(format!(
-                "The {} of connections that are reset end with a FIN of this side, between requests.",
+                "The {} of connections that are reset now end with this side's FIN, between requests.",
                 percent(self.resets.share())
             ))
             .change(Change::CloseIdle {
@@ -259,12 +260,13 @@ impl Mismatch<'_> {
                 seconds: self.timeout_ns / 1_000_000_000,
             }),
             Advice::to(format!(
-                "Let {app} retry a request once on a new connection when the kept one was closed, if the \
-                 request may be repeated."
+                "Make {app} retry a request once on a new connection when the pooled one was closed, if \
+                 the request may be repeated."
             ))
             .at(format!("the source or configuration of {app}"))
-            .risk("A request that changes something may be done twice.")
-            .effect("The race that any two timeouts leave costs a round trip and no failure."),
+            .risk("A request that changes something may be executed twice.")
+            .effect("The race that remains between any two timeouts costs a round trip, \
+                     not a failure."),
         ]
     }
 }
@@ -280,21 +282,21 @@ fn judge(mismatch: &Mismatch) -> Finding {
     let (n, of) = (count(resets.count()), plural(resets.of, "connection"));
     let idle = duration(mismatch.timeout_ns);
     let says = format!(
-        "{n} of {of} ({}) were reset after {idle} of silence; the request that met it failed.",
+        "{n} of {of} ({}) were reset after {idle} of silence; the request that hit it failed.",
         percent(resets.share())
     );
     let title = if mismatch.closed {
-        format!("{at} closes what is idle for {idle}; {n} of {of} were used later.")
+        format!("{at} closes after {idle} idle; {n} of {of} were used later.")
     } else {
         format!("{at} resets connections after {idle} of silence: {n} of {of}.")
     };
-    let short = format!("{at} closes connections that are idle for {idle}.");
+    let short = format!("{at} closes connections idle for {idle}.");
     let case = Case::new(story, CAUSE, resets.scope())
         .placed(resets.place())
         .title([title, short])
         .fix([
-            format!("Let the clients of {at} close what is idle for less than {idle}."),
-            format!("Let its clients close what is idle for less than {idle}."),
+            format!("Make clients of {at} close idle connections before {idle}."),
+            format!("Make its clients close idle connections before {idle}."),
         ])
         .affects(
             Impact::of(resets.count(), resets.of, "connections", says),
@@ -302,10 +304,10 @@ fn judge(mismatch: &Mismatch) -> Finding {
         );
     let case = if mismatch.closed {
         case.because(
-            "the other end closed first, always after the same pause, and this end sent after it",
+            "the other end closed first, always after the same pause, and this end sent afterwards",
         )
     } else {
-        case.because("the resets came after one and the same pause")
+        case.because("the resets all came after the same pause")
             .at_most(
                 Level::Low,
                 "whether a request was under way when the idle connection was reset was not seen",

@@ -115,7 +115,7 @@ fn the_peer_had_closed(ends: &ResetEnds) -> Option<Step> {
         .reached(closed, ends.count())
         .then(|| {
             say!(
-                "of {ended} the other end had closed {closed_before} itself before its reset came",
+                "the other end had closed {closed_before} of {ended} itself before its reset came",
                 ended = Quantity::of(ends.count(), "connection"),
                 closed_before
             )
@@ -251,9 +251,9 @@ impl Site<'_> {
         self.tried.max(self.ends.count())
     }
 
-    /// Whether nobody on this host can have sent them.
+    /// Whether no socket of this host can have sent them.
     fn unsent(&self, own: &Own) -> bool {
-        // A reset whose record was lost looks as if nobody had sent it.
+        // A reset whose record was lost looks as if no socket had sent it.
         let told = self.ends.count() > self.story.health.lost(&SourceName::ResetsSent);
         self.ends.server_here() && told && !self.translated(own)
     }
@@ -326,7 +326,7 @@ fn judge(site: &Site, own: &Own) -> Option<Finding> {
         count(of)
     );
     let rules = format!(
-        "Let the rules of {} pass what is for {at}.",
+        "Let the rules of {} pass traffic to {at}.",
         namespace(&scope.netns)
     );
     let advice = advice(site, &scope.netns);
@@ -340,19 +340,19 @@ fn judge(site: &Site, own: &Own) -> Option<Finding> {
             ]
         } else {
             [
-                format!("Something on the path resets {what} to {at}, which nobody sent."),
+                format!("Something on the path resets {what} to {at}; neither end did."),
                 format!("Something on the path resets connections to {at}."),
             ]
         })
         .fix(if here {
             [
                 rules,
-                "Let the rules of the firewall pass what is for that address.".into(),
+                "Let the rules of the firewall pass traffic to that address.".into(),
             ]
         } else {
             [
-                format!("Find the box between the clients and {at} that makes up resets."),
-                "Find the box on the path that makes up resets.".into(),
+                format!("Find the box between the clients and {at} that forges resets."),
+                "Find the box on the path that forges resets.".into(),
             ]
         })
         // A connect or request that was reset costs its caller the time until the next that was not.
@@ -361,7 +361,7 @@ fn judge(site: &Site, own: &Own) -> Option<Finding> {
             Lost::outages(site.story, ends.all().map(|(_, c)| c)),
         )
         .because(if here {
-            "a firewall of this host dropped the very packets that were answered by resets"
+            "a firewall of this host dropped the very packets that the resets answered"
         } else {
             "both ends are on this host, and neither sent the resets"
         })
@@ -376,8 +376,8 @@ fn judge(site: &Site, own: &Own) -> Option<Finding> {
     )))
 }
 
-/// Whoever forges a reset leaves no trace in the counters of either end but this: the end that is
-/// reset counts it.
+/// A forged reset leaves only this trace in the counters of the two ends: the end that is reset
+/// counts it.
 fn resets_counted(site: &Site) -> Option<Check> {
     let counters = &site.story.counters;
     let netns = site.ends.all().map(|(_, c)| c.netns);
@@ -397,7 +397,7 @@ fn advice(site: &Site, netns: &Netns) -> Advice {
     let at = site.at;
     let advice = match site.firewall() {
         Some(_) => Advice::to(format!(
-            "Find the rule that rejects with a reset what is for {at}, and let it pass."
+            "Find the rule that rejects traffic to {at} with a reset, and let that traffic pass."
         ))
         .by(command_in(netns, shell!("nft -a list ruleset")))
         .at(format!(
@@ -406,7 +406,7 @@ fn advice(site: &Site, netns: &Netns) -> Advice {
             namespace(netns)
         ))
         .risk(
-            "Whatever the rule kept out comes in: allow the port for the clients' addresses only.",
+            "Everything that the rule kept out gets in: allow the port for the clients' addresses only.",
         ),
         None => {
             let resets = shell!(

@@ -4,7 +4,7 @@ use analysis::words::percent;
 
 use crate::limits;
 use crate::places::interfaces::{
-    Traffic, Way, by_softnet, interfaces, is_missed, missed, missed_check, not_softnet,
+    Traffic, Way, by_softnet, interfaces, is_missed, missed, missed_check,
 };
 use crate::vocabulary::*;
 
@@ -23,7 +23,7 @@ pub(crate) const CAUSE: Cause = Cause {
         "retransmissions on all paths of one host",
         "frame, CRC or carrier errors of an interface",
     ],
-    rivals: &[],
+    rivals: &[Id::RECEIVE_BACKLOG_DROP],
     explains: &[],
     no: None,
     rule_out,
@@ -70,36 +70,37 @@ fn judge(
     };
     let (again, again_rows) = missed(story, received);
     let (verb, direction) = match (received, damaged) {
-        (true, false) => ("drops", "of what it receives"),
-        (true, true) => ("receives damaged", "of its packets"),
-        (false, false) => ("drops", "of what it sends"),
+        (true, false) => ("drops", "of received packets"),
+        (true, true) => ("receives", "of its packets damaged"),
+        (false, false) => ("drops", "of sent packets"),
         (false, true) => ("cannot send", "of its packets"),
     };
     let packets = Quantity::of(lost, "packet");
     let part = percent(share);
     let says = format!(
-        "{packets} of {} were lost at {name}; any connection of this host may be hit.",
+        "{packets} of {} were lost at {name}; any connection of this host may be affected.",
         Quantity::count(way.packets)
     );
     let rows = way.rows.iter().copied();
     let host = namespace(&scope.netns);
     let advice = advice(&scope, name, received, damaged, &part);
     let unwanted = (!is_missed(again, lost, certain)).then_some(
-        "TCP missed next to none of it: packets of other protocols, or such that nobody here wants",
+        "TCP missed almost none of them: non-TCP packets, or traffic not meant for this host",
     );
     let carries_less = !certain && !limits::CARRIES.reached(way.packets, most);
     let elsewhere = carries_less.then_some(
-        "another interface carries more: that TCP missed as many may be its doing, and these packets such that \
-         nobody here wants",
+        "another interface carries more: what TCP missed may have been lost there, and these packets may \
+         not be meant for this host",
     );
     let case = Case::new(story, CAUSE, scope)
         .noted(unwanted.or(elsewhere))
+        .placed(Place::Host)
         .title([
             format!("{name} {verb} {part} {direction}: {packets}."),
             format!("{name} loses {part} of its packets."),
         ])
         .fix([match (damaged, received) {
-            (true, _) => format!("See to the cable, the transceiver and the port of {name}."),
+            (true, _) => format!("Check the cable, the transceiver and the port of {name}."),
             (false, true) => format!("Give {name} longer rings and more queues (ethtool -G, -L)."),
             (false, false) => format!("See which queue of {name} is full (ethtool -S, tc -s qdisc)."),
         }])
@@ -111,7 +112,7 @@ fn judge(
         .at_most_if(
             Level::Medium,
             !damaged && way.fifo == 0,
-            "the kernel does not tell which queue was full, nor whose packets they were",
+            "the kernel does not report which queue was full, or whose packets they were",
         )
         .steps([
             say!(
@@ -124,11 +125,10 @@ fn judge(
             ),
             missed_step(received, again, again_rows),
         ])
-        .rules_out([not_softnet(story)])
         .checks([missed_check(story, received, lost, certain)])
         .advise([advice]);
     Some(case.verify(sentence!(
-        "The drops in `ip -s -s link show dev {name}` stand still.",
+        "The drops in `ip -s -s link show dev {name}` no longer rise.",
         name
     )))
 }
@@ -136,7 +136,7 @@ fn judge(
 fn missed_step(received: bool, again: u64, rows: Vec<RowRef>) -> Step {
     if received {
         say!(
-            "Meanwhile {out_of_order} came behind a gap (TCPOFOQueue).",
+            "Meanwhile {out_of_order} arrived behind a gap (TCPOFOQueue).",
             out_of_order = Quantity::of(again, "segment").rows(rows)
         )
     } else {
@@ -150,16 +150,16 @@ fn missed_step(received: bool, again: u64, rows: Vec<RowRef>) -> Step {
 fn advice(scope: &Scope, name: &str, received: bool, damaged: bool, part: &str) -> Advice {
     let advice = match (damaged, received) {
         (true, _) => Advice::to(format!(
-            "Replace what damages frames of {name}: cable, transceiver, port; and see that both ends agree on \
-             speed and duplex."
+            "Replace what damages frames of {name}: cable, transceiver or port; and check that both ends \
+             agree on speed and duplex."
         )),
         (false, true) => Advice::to(format!(
-            "Give {name} the longest ring (`ethtool -g` shows it) and a queue for each CPU; on a cloud instance \
-             see whether its allowance is used up (…_allowance_exceeded)."
+            "Give {name} the longest ring (`ethtool -g` shows it) and a queue for each CPU; on a cloud \
+             instance check whether its allowance is used up (…_allowance_exceeded)."
         )),
         (false, false) => Advice::to(format!(
-            "See which queue of {name} is full: that of the device or of a peer interface that does not take as \
-             much; give it more, or send less at once."
+            "See which queue of {name} is full: the device's, or that of a peer interface that cannot keep \
+             up; enlarge it, or send smaller bursts."
         )),
     };
     advice
@@ -169,7 +169,7 @@ fn advice(scope: &Scope, name: &str, received: bool, damaged: bool, part: &str) 
         ))
         .risk("Changing rings or queues takes the link down for a moment.")
         .effect(format!(
-            "The {part} that are lost are not, and need not be retransmitted."
+            "The {part} that are lost now arrive, and need not be retransmitted."
         ))
         .change(Change::InterfaceQueues {
             netns: scope.netns.inode,

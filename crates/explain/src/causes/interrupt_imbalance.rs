@@ -17,8 +17,8 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Host,
     needs: &[&[SourceName::Cpus], &[SourceName::Interrupts]],
     seen_from: || {
-        "a CPU without rest, half of it softirqs, that takes 80 % of the packets while the others rest half of \
-                their time".into()
+        "a CPU that is never idle, half of it softirqs, and takes 80 % of the packets while the others are \
+                idle half of their time".into()
     },
     signature: &[
         "one CPU at 100 % softirq (si in top), the others idle",
@@ -126,7 +126,7 @@ fn judge(story: &Story) -> Option<Finding> {
     let behind = busiest.squeezed.saturating_add(busiest.dropped) > 0;
     let (part, idle) = (percent(taken), percent(rest));
     let says = format!(
-        "{place} spent {} of its time on packets and rested {}; all {} wait for it.",
+        "{place} spent {} of its time on packets and was idle for {}; all {} wait for it.",
         percent(softirq(busiest.spent)),
         percent(busiest.idle),
         Quantity::of(n, "connection")
@@ -136,8 +136,8 @@ fn judge(story: &Story) -> Option<Finding> {
         .noted((!behind).then_some("it kept up: its budget never ran out with packets left"))
         .placed(Place::Cpus(vec![busiest.number]))
         .title([
-            format!("{place} takes {part} of the packets ({device}) and has no rest; the others rest {idle}."),
-            format!("{place} takes {part} of the packets and has no rest."),
+            format!("{place} gets {part} of the packets ({device}) and is saturated; others are {idle} idle."),
+            format!("{place} gets {part} of the packets and is saturated."),
         ])
         .fix([
             format!("Give {device} a queue for each CPU, or spread its packets by RPS."),
@@ -147,8 +147,8 @@ fn judge(story: &Story) -> Option<Finding> {
         .because("the kernel counts the time of softirqs, the packets and the interrupts of each CPU")
         .steps([
             say!(
-                "{place} spent {softirq_share} of its time in interrupts and softirqs and rested {idle}; the other \
-                 {others} rested {others_idle}.",
+                "{place} spent {softirq_share} of its time in interrupts and softirqs and was idle for \
+                 {idle}; the other {others} were idle for {others_idle}.",
                 softirq_share = Quantity::share(softirq(busiest.spent)).rows(rows),
                 idle = Quantity::share(busiest.idle),
                 others = Quantity::of(others.len() as u64, "CPU"),
@@ -197,7 +197,7 @@ fn advice(raised: &Raised, cpus: usize) -> Vec<Advice> {
             "{device}; where it has one queue only, spread its packets by rps_cpus, which the command shows"
         ))
         .risk("Changing queues takes the link down for a moment; packets on other CPUs cost more cache misses.")
-        .effect("Each CPU takes a part of the packets.")
+        .effect("The CPUs share the packets.")
         .change(Change::InterfaceQueues {
             netns: *netns,
             device: device.clone(),
@@ -212,15 +212,15 @@ fn rule_out(whole: &Whole) -> Verdict {
         .iter()
         .max_by(|a, b| softirq(a.spent).total_cmp(&softirq(b.spent)));
     let Some(busiest) = busiest.filter(|_| cpus.len() > 1) else {
-        return Verdict::cannot("there are not two CPUs to compare");
+        return Verdict::cannot("there are fewer than two CPUs to compare");
     };
     let others = cpus.iter().filter(|c| c.number != busiest.number);
     let rest = others.map(|c| c.idle).sum::<f64>() / (cpus.len() - 1) as f64;
     let all: u64 = cpus.iter().map(|c| c.processed).sum();
     let says = || {
         say!(
-            "CPU {number} spent {softirq_share} of its time on packets, the most of all, rested {idle} and took \
-             {taken} of {packets}; the others rested {others_idle}",
+            "CPU {number} spent {softirq_share} of its time on packets, the most of all, was idle for \
+             {idle} and took {taken} of {packets}; the others were idle for {others_idle}",
             number = Quantity::count(busiest.number),
             softirq_share = Quantity::share(softirq(busiest.spent)).rows(busiest.rows),
             idle = Quantity::share(busiest.idle),

@@ -175,8 +175,8 @@ fn turned_away(place: &UnansweredSyns, lost: u64) -> Lost {
     Lost::elsewhere(each_ns.min(outage_ns.saturating_mul(hosts.unwrap_or(1))))
 }
 
-/// Clients elsewhere were dropped and let in by turns, as a limit does it: nobody wants that of a rule. A ban lets nobody
-/// in while it lasts.
+/// Clients elsewhere were intermittently dropped and let in, as by a rate limit: no rule intends that. A ban lets no
+/// client in while it lasts.
 fn by_turns(place: &UnansweredSyns) -> bool {
     let Some((_, listener)) = place.listener() else {
         return false;
@@ -246,11 +246,11 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
             },
         )
         .if_asked(place.times.delayed_ids().to_vec(), false)
-        .because("the kernel says that its firewall dropped the SYNs, and where")
+        .because("the kernel reports that its firewall dropped the SYNs, and where")
         .at_most_if(
             Level::Medium,
             place.times.delayed.is_empty(),
-            "the clients are not on this host: what it costs them was not seen",
+            "the clients are not on this host: the cost to them was not seen",
         )
         .steps(place.firewall_steps())
         .steps(rules_step(place, netns))
@@ -266,8 +266,9 @@ fn turned_away_says(lost: u64, passed: u64) -> Impact {
     let of = lost.saturating_add(passed);
     let share = percent(lost as f64 / of.max(1) as f64);
     let says = format!(
-        "{} were turned away while {} completed ({share} of what arrived). Hardly one came again, as dropped ones do \
-         after 1 s: the rule answers them (`reject`: a reset, ICMP), or their clients do not wait.",
+        "{} were turned away while {} completed ({share} of what arrived). Almost none was retransmitted, \
+         as dropped ones are after 1 s: the rule answers them (`reject`: a reset, ICMP), or their clients \
+         do not wait.",
         plural(lost, "SYN"),
         plural(passed, "handshake")
     );
@@ -298,7 +299,7 @@ fn advice(place: &UnansweredSyns, netns: &Netns, lost: u64, passed: u64) -> Advi
          drops",
         namespace(netns)
     ))
-    .risk("Whatever the rule kept out comes in: allow the port for the clients' addresses only.")
+    .risk("Everything that the rule kept out gets in: allow the port for the clients' addresses only.")
     .effect(format!(
         "The {} of SYNs that are dropped now are answered at once, and connect() takes a round trip \
          instead of 1 s or more.",

@@ -27,7 +27,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     seen_from: || "2 % of one CPU spent in walking a table".into(),
     signature: &[
-        "more CPU per packet from day to day",
+        "more CPU per packet every day",
         "slower the more connections, neighbours or rules there are",
         "neighbour table overflow",
     ],
@@ -71,7 +71,7 @@ fn no(asked: &Asked) -> Option<Step> {
     let name = kind.name;
     (walk < kind.least_walk.number() && busy.next().is_none()).then(|| {
         say!(
-            "a look-up in {name} passes {mean_chain} entries",
+            "a lookup in {name} passes {mean_chain} entries",
             mean_chain = Quantity::new(walk, figure(walk)).rows([row])
         )
     })
@@ -98,7 +98,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         let walk = longest.map(|(walk, row)| {
             let mean_chain = Quantity::new(walk, figure(walk)).rows([row]);
             let step = say!(
-                "a look-up in {name} passes {mean_chain} entries",
+                "a lookup in {name} passes {mean_chain} entries",
                 name = Quantity::new(kind.name, kind.name),
                 mean_chain
             );
@@ -302,10 +302,10 @@ impl<'a> Walk<'a> {
         let walker = match (openings, self.kind.walked) {
             (true, _) => format!("Each of {n} {counted} walked"),
             (false, Walked::Softirq) => format!("Every packet of {n} {counted} walks"),
-            (false, Walked::Kernel) => "Each neighbour that is new walks".into(),
+            (false, Walked::Kernel) => "Each new neighbour walks".into(),
         };
         let says = format!(
-            "{walker} up to {} {}{cost}: {} of a CPU in all.",
+            "{walker} up to {} {}{cost}: {} of a CPU in total.",
             figure(self.longest),
             self.kind.entries,
             self.of_a_cpu()
@@ -336,7 +336,7 @@ impl<'a> Walk<'a> {
             agrees: measured * limits::LOOKUP_COST_FACTOR.times() >= expected
                 && measured <= expected * limits::LOOKUP_COST_FACTOR.times(),
             tolerance: format!(
-                "within a factor of {}: an entry costs more outside of the caches",
+                "within a factor of {}: an entry costs more outside the caches",
                 figure(limits::LOOKUP_COST_FACTOR.times())
             ),
         })

@@ -145,7 +145,8 @@ pub(crate) mod testing {
     //! What the tests of several causes share.
 
     use crate::{Advice, Change, Finding, Number, explain};
-    use synth::Fixture;
+    use recording::tables::Cpu;
+    use synth::{Fixture, START_NS};
 
     /// The findings of a recording; none may have been withheld.
     pub(crate) fn found(f: &Fixture) -> Vec<Finding> {
@@ -165,6 +166,18 @@ pub(crate) mod testing {
             );
         }
         explanation.findings
+    }
+
+    /// The queue of a CPU took 10,000 packets and dropped some.
+    pub(crate) fn softnet(f: &mut Fixture, dropped: u64) {
+        let row = |second: u64, processed: u64, dropped: u64| Cpu {
+            time_ns: START_NS + second * 1_000_000_000,
+            softnet_processed: Some(processed),
+            softnet_dropped: Some(dropped),
+            softnet_squeezed: Some(0),
+            ..Cpu::default()
+        };
+        f.cpus.extend([row(0, 0, 0), row(9, 10_000, dropped)]);
     }
 
     /// What changes something when it is pasted.

@@ -3,7 +3,8 @@
 use std::rc::Rc;
 
 use crate::limits;
-use crate::places::losses::{Losses, Paths};
+use crate::paths::Paths;
+use crate::places::losses::Losses;
 use crate::places::path::{Path, limited, sample_rows};
 use crate::rule::{Known, Rule, Way, from};
 use crate::vocabulary::*;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use analysis::words::percent;
 
 use crate::limits;
-use crate::places::interfaces::{not_counted, not_softnet};
+use crate::places::interfaces::not_counted;
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -23,7 +23,7 @@ pub(crate) const CAUSE: Cause = Cause {
         "TCPBacklogDrop rises in nstat",
         "loss under load on one busy connection, and no device drops",
     ],
-    rivals: &[],
+    rivals: &[Id::RECEIVE_BACKLOG_DROP],
     explains: &[],
     no: None,
     rule_out,
@@ -109,10 +109,8 @@ fn judge(story: &Story, netns: u32, counted: u64) -> Option<Finding> {
             share = Quantity::share(share),
             received = Quantity::of(received.by, "segment").rows(received.rows())
         )])
-        .rules_out([
-            not_softnet(story),
-            not_counted(story, netns, Id::RECEIVE_QUEUE_PRUNED, counter::TCP_RCV_Q_DROP),
-        ])
+        .placed(Place::Host)
+        .rules_out([not_counted(story, netns, Id::RECEIVE_QUEUE_PRUNED, counter::TCP_RCV_Q_DROP)])
         .checks(covered.then(|| same_count(formula, counted, seen, "segments")))
         .advise([advice]);
     Some(case.verify("`nstat -az TcpExtTCPBacklogDrop` no longer rises."))

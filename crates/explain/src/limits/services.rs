@@ -98,7 +98,7 @@ limits! {
     TIME_PART = 0.005, Share, Guess;
     /// A smaller share of one exchange is not told.
     TIME_PART_OF_ONE = 0.05, Share, Guess;
-    /// What threads did is told where at least this share of the thinking was one thread's that did nothing else.
+    /// What threads did is reported where at least this share of the service time was one thread's that did nothing else.
     THOUGHT_ALONE = 0.5, Share, Guess;
     /// Below this nobody calls a service slow.
     ANSWER_SLOW = 10 * MS, Time, People;

@@ -23,7 +23,7 @@ pub(crate) struct AcceptWaits<'a> {
     exchanges: Option<&'a Exchanges>,
     /// Requests that came before accept() and waited for it for most of their time, the slowest first.
     told: Vec<(RowRef, Exchange, Option<ConnId>)>,
-    /// When nobody was accepted at all, though they waited.
+    /// When no connection was accepted at all, though some waited.
     pub(crate) outage: Option<Outage>,
     /// Ends that still wait, without such a request, and how long samples saw them do so, ns.
     standing: Vec<(ConnId, u64)>,
@@ -40,7 +40,7 @@ pub(crate) fn at<'a>(here: ListenerPlace<'a>) -> Option<AcceptWaits<'a>> {
     AcceptWaits::of(here, its(here))
 }
 
-/// How long there were requests that waited to be read, on connections that nobody had accepted when they came; ns.
+/// How long there were requests that waited to be read, on connections not yet accepted when they came; ns.
 /// Whether these waited for accept(), or were accepted and read late, samples tell alone.
 pub(crate) fn unread_ns(here: ListenerPlace) -> u64 {
     let slowest = its(here).into_iter().flat_map(|e| &e.slowest);
@@ -57,7 +57,7 @@ pub(crate) fn unread_ns(here: ListenerPlace) -> u64 {
     sum
 }
 
-/// Whether a request waited long before it was read, and for most of its time, of a connection that nobody had
+/// Whether a request waited long before it was read, and for most of its time, on a connection that was not yet
 /// accepted when it came.
 fn waited(x: &Exchange) -> bool {
     let most = limits::MOST.reached(x.accept_ns, Slow::took_ns(x));
@@ -290,8 +290,8 @@ impl<'a> AcceptWaits<'a> {
         let sampled = self.standing.iter();
         let sampled = sampled.filter_map(|(id, _)| Some(story.samples(story.conn(*id)?)?.last.row));
         say!(
-            "{waited} of {all} waited for accept() for {waited_ms} in all, {longest_ms} at most; their handshakes \
-             were complete, and their clients believed to be served.",
+            "{waited} of {all} waited for accept() for {waited_ms} in total, {longest_ms} at most; their \
+             handshakes were complete, so their clients were already connected.",
             waited = Quantity::of(self.count(), "connection"),
             all = Quantity::count(self.of_all()),
             waited_ms = Quantity::ns(self.waited_ns()),
@@ -308,7 +308,7 @@ impl<'a> AcceptWaits<'a> {
         let longest = fullest.map_or(0, |s| s.longest_accept_queue.0);
         let rows = fullest.map(|s| s.longest_accept_queue.1);
         say!(
-            "Its accept queue held {longest} at most, of a backlog of {backlog}, and somebody waited in it in \
+            "Its accept queue held at most {longest}, with a backlog of {backlog}, and was not empty in \
              {waiting} of {samples}; it dropped {dropped}.",
             longest = Quantity::of(longest, "connection").rows(rows),
             backlog = Quantity::count(listener.backlog().unwrap_or(0)),
@@ -318,7 +318,7 @@ impl<'a> AcceptWaits<'a> {
         )
     }
 
-    /// How long somebody was seen to wait there.
+    /// How long a connection was seen to wait there.
     pub(crate) fn seen_step(&self) -> Option<Step> {
         let socks = self.here.listener.socks.iter();
         let (ns, row) = socks
@@ -326,7 +326,8 @@ impl<'a> AcceptWaits<'a> {
             .max_by_key(|(ns, _)| *ns)?;
         (ns >= limits::ACCEPT_WAIT_SEEN.ns()).then(|| {
             say!(
-                "Looks at the queue between samples found its first connection there for up to {longest_wait_ms}.",
+                "Between samples, the first connection in the queue was found to have waited for up to \
+                 {longest_wait_ms}.",
                 longest_wait_ms = Quantity::ns(ns).rows([row])
             )
         })
@@ -348,13 +349,13 @@ impl<'a> AcceptWaits<'a> {
             measured: rounded(measured),
             unit: "connections".into(),
             agrees: expected <= measured * limits::ACCEPT_WAITS_OFF.times() + limits::ACCEPT_WAITS_NOISE.number() && measured <= expected * limits::ACCEPT_WAITS_OFF.times() + limits::ACCEPT_WAITS_NOISE.number(),
-            tolerance: "within a factor of 2: queues are looked at once a second".into(),
+            tolerance: "within a factor of 2: queues are sampled once a second".into(),
         }
     }
 }
 
-/// A queue is served in order: who came before somebody that was accepted had been accepted as well, whatever
-/// the last sample of it showed.
+/// A queue is served in order: a connection that came before an accepted one had been accepted as well, whatever
+/// its last sample showed.
 struct Served {
     /// When each connection was established that is known to have been accepted, and by when it was or one that
     /// came later; by the former, ns.
@@ -413,7 +414,7 @@ pub(crate) fn was_looked_at(here: ListenerPlace) -> bool {
         .any(|s| s.longest_wait().is_some())
 }
 
-/// Samples of a listener's sockets in which somebody waited, of how many.
+/// Samples of a listener's sockets in which a connection waited, of how many.
 pub(crate) fn waiting_samples(here: ListenerPlace) -> (u64, u64) {
     let socks = here.listener.socks.iter();
     let each = socks.map(|s| (u64::from(s.waiting_samples), u64::from(s.samples)));

@@ -79,19 +79,6 @@ pub(crate) fn by_softnet(story: &Story) -> u64 {
     story.cpus.all().map(|cpu| cpu.dropped).sum()
 }
 
-/// That it was not the queue of a CPU.
-pub(crate) fn not_softnet(story: &Story) -> RuledOut {
-    let rows = story.cpus.all().map(|cpu| cpu.rows[1]);
-    let dropped = Quantity::of(by_softnet(story), "packet").rows(rows.take(4));
-    RuledOut::by(
-        Id::RECEIVE_BACKLOG_DROP,
-        say!(
-            "the queues of the CPUs (softnet) dropped {dropped}",
-            dropped
-        ),
-    )
-}
-
 /// That a counter of the namespace which tells of another cause rose by so little.
 pub(crate) fn not_counted(story: &Story, netns: u32, id: Id, name: &str) -> RuledOut {
     let rise = story.counters.rise(netns, name);
@@ -121,7 +108,7 @@ pub(crate) fn missed(story: &Story, received: bool) -> (u64, Vec<RowRef>) {
 pub(crate) fn missed_check(story: &Story, received: bool, lost: u64, certain: bool) -> Check {
     let (missed, _) = missed(story, received);
     let of = if received {
-        "segments that came out of order (TCPOFOQueue)"
+        "segments that arrived out of order (TCPOFOQueue)"
     } else {
         "segments retransmitted (RetransSegs)"
     };

@@ -238,7 +238,7 @@ pub(crate) fn raise_backlog(
         None => ", and restart it".into(),
     };
     let larger = Advice::to(format!(
-        "Raise the backlog that {} gives to listen() {from}to {}{how}.",
+        "Raise the backlog that {} passes to listen() {from}to {}{how}.",
         application(scope),
         count(backlog.into())
     ))

@@ -1,17 +1,12 @@
 //! What was lost on a path, and how it was noticed.
 
-use std::rc::Rc;
-
 use analysis::{Conn, Resends, SLOTS, Story};
 
-use crate::asked::Asked;
 use crate::finding::Step;
 use crate::limits;
 use crate::places::listener::SHOWN_ROWS;
 use crate::places::path::{End, Path};
-use crate::rule::{Kind, There};
 use crate::say::{Quantity, say};
-use crate::whole::{NO_PATH, Whole};
 
 /// What was lost of what the ends of a path sent.
 pub(crate) struct Losses<'a> {
@@ -70,26 +65,6 @@ impl<'a> Losses<'a> {
             slots: (slots, (sent.ceil() as u32).clamp(slots, SLOTS)),
             suffering,
             ends,
-        }
-    }
-}
-
-/// Paths that leave their host, by what was lost on them.
-pub(crate) enum Paths {}
-
-impl Kind for Paths {
-    type Place<'a> = Rc<Losses<'a>>;
-
-    const NOTHING: &'static str = NO_PATH;
-
-    fn all<'a>(whole: &Whole<'a>) -> Vec<Rc<Losses<'a>>> {
-        whole.losses().to_vec()
-    }
-
-    fn there<'a>(asked: &Asked<'a>) -> There<Rc<Losses<'a>>> {
-        match asked.losses() {
-            Some(losses) => There::Place(Rc::clone(losses)),
-            None => asked.brought().into(),
         }
     }
 }

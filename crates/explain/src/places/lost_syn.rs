@@ -153,7 +153,7 @@ impl ConnectTimes {
     }
 
     /// Of what nothing answered, the share that so many drops make up: where they are far fewer, the rest had
-    /// another reason. 0: nobody saw the drops.
+    /// another reason. 0: no drop was seen.
     fn share_of(&self, dropped: u64) -> f64 {
         let unanswered = self.unanswered_syns();
         if dropped == 0 || limits::MOST.reached(dropped, unanswered) {
@@ -197,7 +197,7 @@ impl ConnectTimes {
         if few {
             let others = self.unanswered_syns() - dropped;
             let others = plural(others, "SYN");
-            says += &format!("; {others} without an answer had another reason");
+            says += &format!("; {others} were unanswered for another reason");
         } else if self.unanswered > 0 {
             says += &format!("; {} still pending at the end", count(self.unanswered));
         }
@@ -341,7 +341,7 @@ fn ghost(story: &Story, conn: &Conn, late_acks: u64) -> Option<Ghost> {
             let is_late = late > limits::READY_LATE.ns().saturating_add(round_trip);
             is_late.then(|| Ghost::Until(ready.saturating_sub(conn.start_ns)))
         }
-        // Its other end may just not have been seen: it must try in vain where ACKs are dropped.
+        // Its other end may just not have been seen: its retries must fail where ACKs are dropped.
         None => (late_acks > 0 && conn.retransmits > 0).then_some(Ghost::Forever),
     }
 }

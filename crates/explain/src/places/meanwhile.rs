@@ -50,11 +50,11 @@ impl What {
             What::Runqueue => Keeper::Runqueue.name().into(),
             What::Lock => Keeper::Lock.name().into(),
             What::Stopped => Keeper::Stopped.name().into(),
-            What::Disk(call) => format!("in {call}, for a disk or a lock of the kernel"),
+            What::Disk(call) => format!("in {call}, blocked on a disk or a kernel lock"),
             What::Awaited(at) => format!("waiting for {at} to answer"),
             What::Asleep(call) => format!("asleep in {call}"),
             What::Briefly => "asleep for less than 10 ms at a time".into(),
-            What::Untold => "thinking (in an event loop or several threads)".into(),
+            What::Untold => "processing (in an event loop or several threads)".into(),
         }
     }
 
@@ -216,7 +216,7 @@ impl<'a> Meanwhile<'a> {
             .collect();
         let whole =
             Quantity::ns(self.whole_ns).rows(self.rows.iter().copied().take(2 * SHOWN_ROWS));
-        let step = say!("Of {whole_ms} in those that are told: ", whole_ms = whole);
+        let step = say!("{whole_ms} could be broken down: ", whole_ms = whole);
         Step {
             says: format!("{}{}.", step.says, list(&told)),
             ..step
@@ -224,7 +224,7 @@ impl<'a> Meanwhile<'a> {
     }
 
     /// What the thread that answered did while nothing was: an event loop that sleeps holds its answers back, or
-    /// waits for somebody; one that does not is busy with something else.
+    /// waits for another; one that does not is busy with something else.
     pub(crate) fn silent(&self) -> Option<Step> {
         let (silence, tid) = self.silence?;
         let mut spent: BTreeMap<What, u64> = BTreeMap::new();
@@ -241,7 +241,7 @@ impl<'a> Meanwhile<'a> {
             Some((what, ns)) => {
                 let of = Quantity::ns(ns).rows(rows.into_iter().take(SHOWN_ROWS));
                 let step = say!(
-                    "Of {whole_s} in which nothing was answered, thread {tid} was for {of_s} ",
+                    "In {whole_s} in which nothing was answered, thread {tid} spent {of_s} ",
                     whole_s = whole,
                     of_s = of
                 );

@@ -18,7 +18,7 @@ use crate::say::{Quantity, say};
 
 /// Why a window that is too small is a note.
 pub(crate) const QUEUED: &str =
-    "a queue stands on their path: with a larger window they would only wait longer in it";
+    "their path has a standing queue: a larger window would only make them wait longer in it";
 
 /// The connections that a listener accepted, by what became of their options.
 #[derive(Debug, Default)]
@@ -142,7 +142,7 @@ impl<'a> WithoutOptions<'a> {
             .filter(|e| rwnd_share(&[**e]) >= limits::WINDOW_WAITS.share());
         let (mut queued, mut all) = (0, 0_usize);
         for end in waiting {
-            // Of one that no sample met with data in flight nobody knows.
+            // Unknown for one that no sample met with data in flight.
             let Some((least, usual)) = shortest.get(&path(end.conn)).zip(usual_rtt(end)) else {
                 continue;
             };
@@ -307,12 +307,12 @@ impl ThroughputLoss {
         if let Some(slow) = slow {
             says += &match fast {
                 Some(fast) => format!(
-                    " They moved {} in the median, the others {}.",
+                    " They moved a median of {}, the others {}.",
                     bit_rate(slow),
                     bit_rate(fast)
                 ),
                 None => format!(
-                    " They moved {} in the median; {}.",
+                    " They moved a median of {}; {}.",
                     bit_rate(slow),
                     allowed(story, netns)
                 ),
@@ -320,7 +320,7 @@ impl ThroughputLoss {
         }
         if let Some(share) = self.waited() {
             let share = percent(share);
-            says += &format!(" For {share} of their busy time they waited for the peer's window.");
+            says += &format!(" They waited for the peer's window for {share} of their busy time.");
         }
         let rows = |flows: &[Flow]| {
             flows
@@ -349,8 +349,8 @@ impl ThroughputLoss {
         let share = self.cwnd_ratio()?;
         let rows = self.slow.iter().take(1).chain(self.fast.iter().take(1));
         Some(say!(
-            "Their congestion window reached {cwnd} segments in the median, the others' \
-             {others_cwnd}: {ratio}.",
+            "Their congestion window reached a median of {cwnd} segments, the others' {others_cwnd}: \
+             {ratio}.",
             cwnd = Quantity::count(slow).rows(rows.filter_map(|f| f.row)),
             others_cwnd = Quantity::count(fast),
             ratio = Quantity::share(share)
@@ -365,8 +365,8 @@ impl ThroughputLoss {
         let of_window = Quantity::share(filled);
         (filled >= limits::UNSCALED_FILLED.share()).then(|| {
             say!(
-                "they moved {bytes_per_s} in the median, {of_window} of what a window of 65,535 bytes \
-                 lets pass: it is small, not closed",
+                "they moved a median of {bytes_per_s}, {of_window} of what a window of 65,535 bytes \
+                 allows: it is small, not closed",
                 bytes_per_s,
                 of_window
             )
@@ -386,7 +386,7 @@ impl ThroughputLoss {
             measured: mbit(rate),
             unit: "Mbit/s".into(),
             agrees: rate <= ceiling * (1.0 + limits::CEILING_TOLERANCE.share()),
-            tolerance: "not more than 25 % above it".into(),
+            tolerance: "at most 25 % above it".into(),
         })
     }
 }

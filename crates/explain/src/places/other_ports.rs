@@ -78,8 +78,8 @@ impl OtherPorts {
     /// The same, to be told.
     pub(crate) fn step(&self) -> Step {
         say!(
-            "Of {own} to this port {lost} retransmitted a SYN or data, of {others} to other ports of that host \
-             {others_lost}: the path is one for all.",
+            "{lost} of {own} to this port retransmitted a SYN or data, and {others_lost} of {others} to \
+             other ports of that host: all share one path.",
             own = Quantity::of(self.own.1, "connect"),
             lost = Quantity::count(self.own.0),
             others = Quantity::of(self.others.1, "connect"),

@@ -1,4 +1,4 @@
-//! When nobody got through to a listener though connections waited for it.
+//! When no connection got through to a listener although some waited for it.
 
 use std::collections::BTreeSet;
 
@@ -119,11 +119,11 @@ impl Outage {
         let longest = own.filter(calls).max_by_key(|w| of_it(w))?;
         let until = match (&longest.cause, &longest.waker) {
             (Some(packet), _) => format!("a packet from {} came", packet.from),
-            (None, Waker::Timer) => "its time was up".into(),
+            (None, Waker::Timer) => "its timeout expired".into(),
             (None, _) => "it was woken".into(),
         };
         let step = say!(
-            "{slept_ms} of it, until {until}: meanwhile nobody else was served.",
+            "{slept_ms} of it, until {until}: meanwhile no other client was served.",
             slept_ms = Quantity::ns(of_it(longest)).rows([longest.row])
         );
         let says = format!(
@@ -141,7 +141,7 @@ impl Outage {
     /// How long, and from when on.
     pub(crate) fn says(&self, story: &Story) -> String {
         format!(
-            "Outage: it accepted nothing for {}, from {} after the start on.",
+            "Outage: it accepted nothing for {}, beginning {} after the start.",
             duration(self.ns()),
             duration(self.from_ns.saturating_sub(story.start_ns))
         )

@@ -112,7 +112,6 @@ pub(crate) const FULL: Limited<Tracked> = from(
     "of the entries of its table in use",
     |at| match &at.table {
         Some(table) => Known::share(table.held, table.most, table.told()),
-        None if at.is_read() => Known::events(0, at.of, say!("no connection is tracked there")),
         None => Known::Not("no table of tracked connections was read"),
     },
 );
@@ -194,7 +193,7 @@ impl<'a> Tracking<'a> {
             lost: 0,
             of: whole.opened(),
             table: Table::of(whole.story, netns),
-            failed: None,
+            failed: whole.story.structures.conntrack(netns, "insert_failed"),
             held: None,
             lost_again: (0, 0),
             own: 0,

@@ -261,16 +261,18 @@ impl<'a> UnansweredSyns<'a> {
         self.dropped.iter().map(|g| g.count).sum()
     }
 
-    /// SYNs for the place that connection tracking dropped in a namespace because its table was
-    /// full, with the row; 0 when something else dropped most of them.
+    /// SYNs for the place that connection tracking dropped in a namespace, with the row; 0 when something else dropped
+    /// most of them.
     pub(crate) fn untracked(&self, netns: u32) -> (u64, Option<RowRef>) {
         let here = self
             .firewalled()
             .filter(|g| g.netns == netns && !by_rule(g));
         let here: u64 = here.map(|g| g.count).sum();
         match self.story.structures.conntrack(netns, "dropped") {
-            // The table drops other packets, too: those of other ports, and of other protocols.
-            Some((dropped, row)) if dropped >= here && here > 0 => (here, Some(row)),
+            // The table drops other packets, too, of other ports and protocols; and it is read at another moment.
+            Some((dropped, row)) if here > 0 && limits::MOST.reached(dropped, here) => {
+                (here.min(dropped), Some(row))
+            }
             _ => (0, None),
         }
     }

@@ -327,17 +327,23 @@ fn scores(seen: &[&Sitting], groups: &[Group]) -> Vec<Score> {
     let blind = faults().filter(|(_, f)| f.right.is_empty());
     let mut scores = vec![
         share(
-            format!("faults of {} times what a user notices, and more, that are found", bars::CLEAR),
+            format!(
+                "faults of {} times what a user notices, and more, that are found",
+                bars::CLEAR
+            ),
             bars::RECALL,
             &mut clear.map(|(s, f)| is_found(s, f)),
         ),
         share(
-            format!("faults of {} times that, and less, that are not", bars::FAINT),
+            format!(
+                "faults of {} times that, and less, that are not",
+                bars::FAINT
+            ),
             1.0 - bars::FAINT_FOUND,
             &mut faint.map(|(s, f)| !is_found(s, f)),
         ),
         share(
-            "findings that are of what was planted there".into(),
+            "findings of what was planted there".into(),
             bars::PRECISION,
             &mut findings().map(|(s, f)| about(s, f).is_some()),
         ),
@@ -359,13 +365,17 @@ fn scores(seen: &[&Sitting], groups: &[Group]) -> Vec<Score> {
         share(
             "situations with their faults taken away in which nothing is found".into(),
             1.0,
-            &mut seen.iter().filter_map(|s| s.without.as_ref().map(Vec::is_empty)),
+            &mut seen
+                .iter()
+                .filter_map(|s| s.without.as_ref().map(Vec::is_empty)),
         ),
         share(
-            "faults that cannot be told from where they were recorded, and about which nothing is said".into(),
+            "faults not visible from the recorded side, and correctly not reported".into(),
             bars::SILENCE,
             &mut blind.map(|(s, fault)| {
-                !s.findings.iter().any(|f| f.part == Some(fault.part) && f.confidence != "low")
+                !s.findings
+                    .iter()
+                    .any(|f| f.part == Some(fault.part) && f.confidence != "low")
             }),
         ),
     ];

@@ -70,7 +70,7 @@ fn a_fault_is_found_by_a_right_cause_in_its_own_nodes() {
     let grade = Grade::of(&[right, elsewhere.clone(), other.clone(), silent]);
     let recall = score(&grade, "faults of 3 times");
     assert_eq!((recall.right, recall.of, recall.met), (1, 4, false));
-    let precision = score(&grade, "findings that are of what was planted");
+    let precision = score(&grade, "findings of what was planted");
     assert_eq!((precision.right, precision.of), (1, 3));
     assert_eq!(grade.calibration["high"], (1, 2));
     let row = &grade.confusion["path-loss"];
@@ -145,7 +145,7 @@ fn where_it_cannot_be_told_silence_is_right() {
     let said = sitting(2, vec![blind], vec![found(0, "path-drops-syn", "medium")]);
     assert_eq!(wrongs(&said).len(), 1);
     let grade = Grade::of(&[silent, said]);
-    let score = score(&grade, "faults that cannot be told");
+    let score = score(&grade, "faults not visible");
     assert_eq!((score.right, score.of), (1, 2));
 }
 
@@ -176,7 +176,7 @@ fn another_way_of_telling_is_neither_right_nor_wrong() {
     let sitting = sitting(1, vec![both], findings);
     assert!(wrongs(&sitting).is_empty());
     let grade = Grade::of(&[sitting]);
-    let precision = score(&grade, "findings that are of what was planted");
+    let precision = score(&grade, "findings of what was planted");
     assert_eq!((precision.right, precision.of), (1, 1));
     assert_eq!(grade.claimed, Some([8.0 / 9.0; 3]));
 }

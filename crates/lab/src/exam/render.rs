@@ -165,11 +165,11 @@ fn write_page(
     writeln!(
         page,
         "\n## From which severity on a fault is found\n\n\
-         ×1 is where a user begins to notice, by the clients' own log: {:.0} waits and more, {:.1} % of all, \
-         of more than twice the usual length that take {:.0} % of all time waited; or one stall of {:.0} s; or \
-         {:.0} failures, {:.0} % of all attempts, over {:.0} s, or as few as waits may be if as much time passes \
-         without a success; or transfers that lose {:.0} % of their time. What is usual is what the same client met \
-         in the same situation without its faults.\n",
+         ×1 is where a user begins to notice, by the clients' own log: at least {:.0} waits, {:.1} % of all, of more \
+         than twice the usual length, which take {:.0} % of all time waited; or one stall of {:.0} s; or {:.0} \
+         failures, {:.0} % of all attempts, over {:.0} s, or as few as waits may be if as much time passes without \
+         a success; or transfers that lose {:.0} % of their time. Usual is what the same client met in the same \
+         situation without its faults.\n",
         noticed::SLOW,
         100.0 * noticed::SLOW_SHARE,
         100.0 * noticed::SLOW_TIME,
@@ -238,14 +238,14 @@ fn write_head(page: &mut String, sittings: &[Sitting], grade: &Grade) -> fmt::Re
         page,
         "# The exam\n\n\
          {} situations drawn at random, seeds {first} to {last} ({whose}), {healthy} of them healthy: none to three \
-         scenarios of [the lab](lab.md) with a fault each, in nodes of their own, and healthy ones beside them. \
-         Each is planted, recorded and explained twice: with its faults, and again without them. What a fault \
-         costs is what its clients' own log says, the one against the other.\n",
+         scenarios of [the lab](lab.md) with a fault each, in their own nodes, and healthy ones beside them. \
+         Each is planted, recorded and explained twice: with its faults, and again without them. The cost of a \
+         fault is the difference between the two in its clients' own logs.\n",
         sittings.len(),
     )?;
     writeln!(
         page,
-        "Drawn too: how severe each fault is, on a ladder from 0.3 to 30; which side of it is recorded (both {}, \
+        "Also drawn at random: how severe each fault is, on a ladder from 0.3 to 30; which side of it is recorded (both {}, \
          clients' {}, servers' {}); several faults at once ({several} situations); IPv6 ({} parts); a node that \
          translates addresses ({}); faults older than the recording ({older} situations), its length, sysctls \
          that should change nothing.\n",
@@ -259,8 +259,8 @@ fn write_head(page: &mut String, sittings: &[Sitting], grade: &Grade) -> fmt::Re
         page,
         "Made by\n\n    sudo tcpwhy lab exam DIR{which} --seeds {}\n    tcpwhy lab exam DIR --grade --page \
          docs/exam.md\n\n\
-         The seeds from {GRADING} on grade: they are fixed, and a situation is never drawn anew because of what \
-         came out. Whoever changes tcpwhy looks at others (`--building`).\n",
+         The grading seeds begin at {GRADING} and are fixed: a situation is never redrawn because of its \
+         result. Development uses other seeds (`--building`).\n",
         last + 1 - first,
     )
 }
@@ -269,8 +269,9 @@ fn write_groups(page: &mut String, grade: &Grade) -> fmt::Result {
     writeln!(
         page,
         "\n## Causes that are taken for each other\n\n\
-         Asked are {} faults of each group, and of those that cost {} times what a user notices {:.0} % found.\n\n\
-         | group | faults | of ×{} and more | found | share | taken for another of the group |\n\
+         The exam asks for {} faults of each group; of those that cost {} times what a user notices, {:.0} % must \
+         be found.\n\n\
+         | group | faults | of ×{} and more | found | share | mistaken for another of the group |\n\
          |---|---|---|---|---|---|",
         bars::OF_GROUP,
         bars::CLEAR,
@@ -297,7 +298,7 @@ fn write_confusion(page: &mut String, grade: &Grade) -> fmt::Result {
     writeln!(
         page,
         "\n## What was said where a user notices\n\n\
-         | planted | faults | cannot be told from where they were recorded | of the others named | nothing said | \
+         | planted | faults | not visible from the recorded side | of the others named | nothing said | \
          something else said |\n|---|---|---|---|---|---|"
     )?;
     for (cause, row) in &grade.confusion {
@@ -325,7 +326,7 @@ fn write_wrong(page: &mut String, grade: &Grade, again: &[Sitting]) -> fmt::Resu
     }
     writeln!(
         page,
-        "\n## What was wrong\n\nTo see one again, `sudo tcpwhy lab exam DIR --only SEED --keep`."
+        "\n## What was wrong\n\nTo run one again: `sudo tcpwhy lab exam DIR --only SEED --keep`."
     )?;
     let again = |seed: u64| again.iter().find(|s| s.situation.seed == seed);
     let seen: Vec<&Sitting> = grade
@@ -337,8 +338,8 @@ fn write_wrong(page: &mut String, grade: &Grade, again: &[Sitting]) -> fmt::Resu
         let right = seen.iter().filter(|s| wrongs(s).is_empty()).count();
         writeln!(
             page,
-            "{} of {} were seen again by a later build (`--again`), which is right in {right} of them; that counts \
-             for nothing above.",
+            "A later build ran {} of {} again (`--again`), and is right in {right} of them; this does not count \
+             above.",
             seen.len(),
             grade.wrong.len(),
         )?;

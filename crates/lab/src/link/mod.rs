@@ -114,7 +114,7 @@ impl Wire {
             })
             .or_else(|| {
                 let rate = self.rate_mbit.filter(|r| !(*r > 0.0 && r.is_finite()))?;
-                Some(format!("rate_mbit = {rate} is no rate"))
+                Some(format!("rate_mbit = {rate} is not a valid rate"))
             })
     }
 }

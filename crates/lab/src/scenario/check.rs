@@ -328,7 +328,7 @@ impl Scenario {
 fn check_node(name: &str, node: &NodeSpec) -> Result<(), String> {
     ensure(
         node.child_ehash_entries.is_none_or(u32::is_power_of_two),
-        || format!("node `{name}`: `child_ehash_entries` is no power of two"),
+        || format!("node `{name}`: `child_ehash_entries` is not a power of two"),
     )?;
     let rules = node.nft_rules.max(node.nft_services);
     ensure(rules <= MOST_RULES, || {
@@ -338,7 +338,7 @@ fn check_node(name: &str, node: &NodeSpec) -> Result<(), String> {
 
 pub(super) fn check_name(name: &str) -> Result<(), String> {
     ensure((1..=COMMAND_NAME).contains(&name.len()), || {
-        format!("`{name}` is no command name: at most {COMMAND_NAME} bytes")
+        format!("`{name}` is not a valid command name: at most {COMMAND_NAME} bytes")
     })
 }
 

@@ -101,7 +101,7 @@ impl Lever {
         let (low, high) = number(mild)
             .zip(number(severe))
             .filter(|(low, high)| *low > 0.0 && *high > 0.0)
-            .ok_or_else(|| format!("{}: mild and severe are no numbers above 0", self.at))?;
+            .ok_or_else(|| format!("{}: mild and severe must be numbers above 0", self.at))?;
         let [first, last] = LADDER;
         let way = (times / first).ln() / (last / first).ln();
         let value = low * (high / low).powf(way.clamp(0.0, 1.0));

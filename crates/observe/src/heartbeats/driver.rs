@@ -150,7 +150,7 @@ fn loaded<'o>(
 pub fn source(verdict: Verdict) -> Source {
     Source::optional(
         SourceName::Heartbeats,
-        "messages that came at regular intervals and then were late, and the CPU that received them",
+        "messages that came at regular intervals and then were delayed, and the CPU that received them",
         verdict,
     )
 }

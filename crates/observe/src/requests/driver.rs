@@ -342,7 +342,7 @@ fn choose(btf: &KernelBtf) -> Result<Vec<Program>, String> {
 pub fn source(verdict: Verdict) -> Source {
     Source::optional(
         SourceName::Requests,
-        "requests and their answers by listener and destination: how long, and what with",
+        "requests and their answers by listener and destination: how long they took, and where the time went",
         verdict,
     )
 }

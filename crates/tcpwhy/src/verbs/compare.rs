@@ -12,10 +12,10 @@ use crate::{given, looks};
 /// Arguments of `tcpwhy compare`.
 #[derive(Args, Debug)]
 pub struct CompareArgs {
-    /// Two recordings, the fast one first; or many, which are split by their throughput
+    /// Two recordings, the fast one first; or more, which are split by throughput
     #[arg(value_name = "RECORDING", required_unless_present = "from", num_args = 2..)]
     recordings: Vec<PathBuf>,
-    /// The same, as every verb that reads takes it
+    /// The same as RECORDING; every verb that reads a recording takes --from
     #[arg(long, value_name = "RECORDING", num_args = 2.., conflicts_with = "recordings", hide_short_help = true)]
     from: Vec<PathBuf>,
     /// One JSON object

@@ -14,7 +14,7 @@ use crate::confine::{self, Confined};
 /// Arguments of `tcpwhy doctor`.
 #[derive(Args, Debug)]
 pub struct DoctorArgs {
-    /// Also the sources that work
+    /// Also list the sources that work
     #[arg(long)]
     all: bool,
     /// One JSON object

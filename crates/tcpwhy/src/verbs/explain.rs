@@ -25,7 +25,7 @@ pub struct ExplainArgs {
     /// Explain this recording instead of recording the live host: a directory or a file; - is standard input
     #[arg(conflicts_with_all = ["time", "output", "command", "ready_file"])]
     recording: Option<PathBuf>,
-    /// The same, as every verb that reads takes it
+    /// The same as RECORDING; every verb that reads a recording takes --from
     #[arg(long, value_name = "RECORDING", conflicts_with_all = ["recording", "time", "output", "command", "ready_file"], hide_short_help = true)]
     from: Option<PathBuf>,
     /// How long to record [default: 10s, or until COMMAND ends]
@@ -40,23 +40,23 @@ pub struct ExplainArgs {
     /// Look for this cause only
     #[arg(long, value_name = "CAUSE", value_parser = PossibleValuesParser::new(ids()), hide_possible_values = true)]
     cause: Option<String>,
-    /// List what people see of the causes, as far as it has all these words, and the causes; records nothing
+    /// List symptoms that match all WORDS, with their causes; does not record
     #[arg(long, value_name = "WORDS", num_args = 0.., conflicts_with_all = ["recording", "from", "time", "output", "cause", "command", "ready_file", "write"])]
     symptom: Option<Vec<String>>,
     /// One JSON object per finding, and a last one with the summary
     #[arg(long)]
     json: bool,
-    /// Print everything: the evidence, cross-checks, what is ruled out, all advice, what was recorded
+    /// Print everything: evidence, cross-checks, what is ruled out, all advice, what was recorded
     #[arg(long)]
     full: bool,
-    /// The same, with the rows of the recording that each step rests on
+    /// Like --full, with the rows of the recording behind each step
     #[arg(long)]
     rows: bool,
-    /// Exit with 10 when there are findings
+    /// Exit with 10 if something was found
     #[arg(long)]
     fail_on_finding: bool,
-    /// Write what is found into the recording as well, as its tables finding, episode and answer: for questions
-    /// over many recordings
+    /// Also write the result into the recording, as tables finding, episode and answer: for queries over many
+    /// recordings
     #[arg(long, conflicts_with_all = ["cause", "redact"], hide_short_help = true)]
     write: bool,
     #[command(flatten)]
@@ -201,7 +201,7 @@ fn symptoms(words: &str, out: &mut impl Write) -> Result<ExitCode> {
 /// Whether the answer would be one of all of the recording, and stays where it is written.
 fn may_write(dir: &Path, is_live: bool, args: &ExplainArgs) -> Result<()> {
     if !args.live.filters.is_empty() && !is_live {
-        bail!("--write: what a filter leaves is not what the recording holds; without a filter");
+        bail!("--write: the answer must cover the whole recording; leave the filter out");
     }
     let packed = args.output.as_ref().is_some_and(|name| {
         name.extension()
@@ -209,11 +209,11 @@ fn may_write(dir: &Path, is_live: bool, args: &ExplainArgs) -> Result<()> {
     });
     if !dir.is_dir() || packed {
         bail!(
-            "--write: only into the directory of a recording; tar -xf makes one of a .{PACKED} file"
+            "--write: works only on the directory of a recording; tar -xf extracts one from a .{PACKED} file"
         );
     }
     if is_live && args.output.is_none() {
-        bail!("--write: nothing is kept without -o NAME");
+        bail!("--write: needs -o NAME to keep the recording");
     }
     Ok(())
 }

@@ -17,10 +17,10 @@ use crate::given::{self, Given};
 /// Arguments of `tcpwhy flame`.
 #[derive(Args, Debug)]
 pub struct FlameArgs {
-    /// A recording, or a file with stacks of `perf script`, DTrace or folded ones; - is stdin
+    /// A recording, or a file with stacks from `perf script`, DTrace, or folded ones; - is standard input
     #[arg(value_name = "PROFILE", required_unless_present = "from")]
     profile: Option<PathBuf>,
-    /// The same, as every verb that reads takes it
+    /// The same as PROFILE; every verb that reads a recording takes --from
     #[arg(
         long,
         value_name = "RECORDING",
@@ -28,7 +28,7 @@ pub struct FlameArgs {
         hide_short_help = true
     )]
     from: Option<PathBuf>,
-    /// Show what changed since this one: of the same load when it was fast
+    /// Show what changed relative to this profile: the same load when it was fast
     #[arg(long, value_name = "PROFILE")]
     diff: Option<PathBuf>,
     /// Only these CPUs
@@ -37,10 +37,10 @@ pub struct FlameArgs {
     /// Only softirqs, whatever they interrupted
     #[arg(long)]
     softirq: bool,
-    /// Off-CPU time: what threads waited for, by system call and the stack of what woke them
+    /// Off-CPU time: what threads waited for, by system call and waker stack
     #[arg(long, conflicts_with_all = ["cpu", "softirq"])]
     off_cpu: bool,
-    /// Draw the flame graph into this file, SVG; - is standard output
+    /// Write the flame graph to this file, as SVG; - is standard output
     #[arg(short, value_name = "FILE", conflicts_with_all = ["folded", "json"])]
     output: Option<PathBuf>,
     /// Print folded stacks, one per line
@@ -49,10 +49,10 @@ pub struct FlameArgs {
     /// One JSON object per function
     #[arg(long)]
     json: bool,
-    /// Functions listed at most
+    /// List at most N functions
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
-    /// Pseudonyms for the names of the host, of programs and of files; functions keep theirs
+    /// Replace the names of the host, programs and files by pseudonyms; function names stay
     #[arg(long)]
     redact: bool,
     #[command(flatten)]
@@ -92,7 +92,7 @@ pub fn run(args: &FlameArgs, out: &mut impl Write) -> Result<ExitCode> {
         let before = before.as_ref().map(|b| &b.0);
         target.write(|out| draw(&profile, before, &caption, out))?;
         if !target.is_stdout() {
-            cli::say(&format!("drew {}", path.display()));
+            cli::say(&format!("wrote {}", path.display()));
         }
     }
     match before {
@@ -120,7 +120,7 @@ pub fn run(args: &FlameArgs, out: &mut impl Write) -> Result<ExitCode> {
         let n = profile.left_out;
         let unit = profile.unit.label();
         cli::say(&format!(
-            "{n} {unit} are left out: they lie in more different stacks than are kept"
+            "{n} {unit} are left out: there are more distinct stacks than are kept"
         ));
     }
     if let Some(names) = profile.names.says() {
@@ -170,7 +170,7 @@ fn of_recording(recording: Recording, path: &Path, args: &FlameArgs) -> Result<(
             path.display().to_string()
         };
         cli::say(&format!(
-            "{of}: only {busy} samples of busy CPUs, of which few functions can be told; record for longer, under load"
+            "{of}: only {busy} samples of busy CPUs: too few to rank functions; record for longer, under load"
         ));
     }
     let of = describe(&recording, &profile);
@@ -181,7 +181,7 @@ fn of_recording(recording: Recording, path: &Path, args: &FlameArgs) -> Result<(
 fn of_other(input: Box<dyn Read>, path: &Path, args: &FlameArgs) -> Result<(Profile, String)> {
     if !args.cpu.is_empty() || args.softirq || args.off_cpu || !args.filters.pid.is_empty() {
         bail!(
-            "--cpu, --softirq, --off-cpu and --pid choose rows of a recording; stacks of other tools do not tell"
+            "--cpu, --softirq, --off-cpu and --pid need a recording; stacks of other tools lack these fields"
         );
     }
     let profile = flame::read_foreign(input).with_context(|| path.display().to_string())?;

@@ -16,17 +16,17 @@ use crate::{surroundings, unfinished};
 /// Arguments of `tcpwhy record`.
 #[derive(Args, Debug)]
 pub struct RecordArgs {
-    /// Directory to make, or one file if it ends in .tcpw; - writes that to standard output [default:
+    /// Directory to create, or one file if it ends in .tcpw; - writes that to standard output [default:
     /// HOSTNAME-TIME.tcpwhy]
     #[arg(short, value_name = "NAME")]
     output: Option<PathBuf>,
     /// Replace the recording that has this name
     #[arg(long, requires = "output")]
     force: bool,
-    /// Make a file of what a killed run left that was to be one
+    /// Finish the .tcpw file that a killed run left incomplete
     #[arg(long, conflicts_with_all = ["force", "time", "max_size", "command"])]
     recover: bool,
-    /// End when the recording has this size: 500M, 2G. It ends in any case before the disk is full
+    /// Stop when the recording reaches this size: 500M, 2G. It always stops before the disk is full
     #[arg(long, value_name = "SIZE", value_parser = crate::size::parse)]
     max_size: Option<u64>,
     /// How long to record [default: 30s, or until COMMAND ends]

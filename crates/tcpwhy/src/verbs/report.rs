@@ -15,10 +15,10 @@ use crate::{filters, given};
 /// Arguments of `tcpwhy report`.
 #[derive(Args, Debug)]
 pub struct ReportArgs {
-    /// A recording; of several, the report also says what differs, two being FAST SLOW
+    /// A recording; for several, the report also shows what differs; name two as FAST SLOW
     #[arg(required_unless_present = "from", value_name = "RECORDING")]
     recordings: Vec<PathBuf>,
-    /// The same, as every verb that reads takes it
+    /// The same as RECORDING; every verb that reads a recording takes --from
     #[arg(
         long,
         value_name = "RECORDING",
@@ -26,13 +26,13 @@ pub struct ReportArgs {
         hide_short_help = true
     )]
     from: Vec<PathBuf>,
-    /// Write the page into this file; - is standard output
+    /// Write the page to this file; - is standard output
     #[arg(short, value_name = "FILE", required_unless_present = "json")]
     output: Option<PathBuf>,
-    /// The document that the page shows, as JSON, instead of the page
+    /// Print the data behind the page as JSON, instead of the page
     #[arg(long)]
     json: bool,
-    /// Pseudonyms for addresses and names
+    /// Replace addresses and names by pseudonyms
     #[arg(long)]
     redact: bool,
 }

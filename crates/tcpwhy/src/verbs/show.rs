@@ -16,16 +16,16 @@ use crate::{filters, given, looks};
 #[derive(Args, Debug)]
 #[command(override_usage = "tcpwhy show [OPTIONS] RECORDING ROW...")]
 pub struct ShowArgs {
-    /// A recording, and of it the rows to show, as `explain --rows` names them: event/000001#57355
+    /// A recording, and the rows to show, as `explain --rows` names them: event/000001#57355
     #[arg(required = true, value_name = "RECORDING ROW")]
     words: Vec<String>,
-    /// The recording, as every verb that reads takes it; then only rows follow
+    /// The recording; every verb that reads one takes --from. Only rows follow then
     #[arg(long, value_name = "RECORDING", hide_short_help = true)]
     from: Option<PathBuf>,
     /// One JSON object per row
     #[arg(long)]
     json: bool,
-    /// Pseudonyms for addresses and names
+    /// Replace addresses and names by pseudonyms
     #[arg(long)]
     redact: bool,
 }
@@ -78,8 +78,8 @@ fn places(words: &[String]) -> Result<Vec<RowRef>> {
         }
     }
     match places.len() {
-        0 => bail!("no row was named; one is TABLE/SEGMENT#ROW, as event/000001#57355"),
-        n if n > MOST => bail!("{n} rows are more than the {MOST} that are shown at once"),
+        0 => bail!("no row was named; a row is TABLE/SEGMENT#ROW, such as event/000001#57355"),
+        n if n > MOST => bail!("{n} rows were named; at most {MOST} can be shown at once"),
         _ => Ok(places),
     }
 }

@@ -18,23 +18,23 @@ use crate::watch::{Need, Stop, WatchArgs, watch};
 /// What to show.
 #[derive(Subcommand, Debug)]
 pub enum StatVerb {
-    /// Counters of the network stack: how fast they move and what they mean
+    /// Counters of the network stack: their rates and what they mean
     Counters(CounterArgs),
-    /// Where each CPU's time goes, and its softnet
+    /// Where each CPU's time goes, and its softnet counters
     Cpus(CpuArgs),
     /// What threads do with their time
     Threads(ThreadArgs),
-    /// Connections with all that the kernel knows of them
+    /// Connections, with all that the kernel reports (tcp_info)
     Sockets(SocketArgs),
     /// Listeners: their queues, drops and owners
     Listeners(StatArgs),
     /// Local ports in use, per destination
     Ports(StatArgs),
-    /// Requests and their answers, by listener and destination: how long, and what with
+    /// Requests and their answers, by listener and destination: how long they took, and where the time went
     Requests(StatArgs),
     /// The kernel's lookup structures on the TCP path: entries, chains, limits
     Tables(StatArgs),
-    /// The USE checklist: utilisation, saturation and errors of every resource, the worst first
+    /// The USE checklist: utilisation, saturation and errors of every resource, worst first
     Use(UseArgs),
 }
 
@@ -44,7 +44,7 @@ pub struct StatArgs {
     /// Time between reports: 500ms, 2s, or a number of seconds; without it, one report
     #[arg(value_name = "INTERVAL", value_parser = interval)]
     interval: Option<Duration>,
-    /// End after so many reports
+    /// Stop after N reports
     #[arg(value_name = "COUNT", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     #[command(flatten)]
@@ -54,13 +54,13 @@ pub struct StatArgs {
 /// Arguments of `stat counters`.
 #[derive(Args, Debug)]
 pub struct CounterArgs {
-    /// Also counters that did not move
+    /// Also counters that did not change
     #[arg(long)]
     all: bool,
-    /// Only counters of what fails: drops, retransmits, resets, refusals, timeouts
+    /// Only counters of failures: drops, retransmits, resets, refusals, timeouts
     #[arg(long, conflicts_with = "rank")]
     errors_only: bool,
-    /// Rank all counters by how they move with this one, at the end
+    /// At the end, rank all counters by their correlation with this one
     #[arg(long, value_name = "NAME")]
     rank: Option<String>,
     #[command(flatten)]
@@ -70,7 +70,7 @@ pub struct CounterArgs {
 /// Arguments of `stat sockets`.
 #[derive(Args, Debug)]
 pub struct SocketArgs {
-    /// Those in TIME_WAIT one by one, too, which are counted by listener and destination otherwise
+    /// List TIME_WAIT sockets individually instead of as counts per listener and destination
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -80,7 +80,7 @@ pub struct SocketArgs {
 /// Arguments of `stat use`.
 #[derive(Args, Debug)]
 pub struct UseArgs {
-    /// Every line of every sample, also what is zero, instead of the table
+    /// Every line of every sample, zeros included, instead of the table
     #[arg(long)]
     all: bool,
     #[command(flatten)]
@@ -90,7 +90,7 @@ pub struct UseArgs {
 /// Arguments of `stat cpus`.
 #[derive(Args, Debug)]
 pub struct CpuArgs {
-    /// Interrupts and softirqs by line and CPU instead
+    /// Interrupts and softirqs by line and CPU, instead of CPU time
     #[arg(long)]
     interrupts: bool,
     #[command(flatten)]
@@ -103,8 +103,8 @@ pub struct ThreadArgs {
     /// All threads, not only the twenty that ran or wanted to run most
     #[arg(long)]
     all: bool,
-    /// In which system calls each slept, and on what: of epoll the sockets and other descriptors behind it (each of
-    /// them with --json)
+    /// The system calls in which each thread slept, and on what; for epoll, the sockets and other descriptors behind
+    /// it (all of them with --json)
     #[arg(long)]
     sleeps: bool,
     #[command(flatten)]

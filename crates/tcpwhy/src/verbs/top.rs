@@ -28,9 +28,9 @@ use crate::{looks, surroundings};
 /// Arguments of `tcpwhy top`.
 #[derive(Args, Debug)]
 pub struct TopArgs {
-    /// Go through this recording instead of watching the live host
+    /// Replay this recording instead of watching the live host
     recording: Option<PathBuf>,
-    /// The same, as every verb that reads takes it
+    /// The same as RECORDING; every verb that reads a recording takes --from
     #[arg(
         long,
         value_name = "RECORDING",
@@ -325,7 +325,7 @@ impl Screen {
                 None => "not copied: it has letters that would act on the terminal".into(),
                 Some(sequence) => {
                     self.terminal.send(&sequence)?;
-                    format!("copied, where the terminal has OSC 52: {command}")
+                    format!("copied, if the terminal supports OSC 52: {command}")
                 }
             },
         };

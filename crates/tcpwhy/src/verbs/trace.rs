@@ -15,27 +15,27 @@ use crate::watch::{Need, Stop, WatchArgs, watch};
 /// What to trace.
 #[derive(Subcommand, Debug)]
 pub enum TraceVerb {
-    /// Segments retransmitted: whose, what sent them, which attempt
+    /// Retransmitted segments: their socket and owner, what sent them, which attempt
     Retransmits(WatchArgs),
     /// Resets: who sent them, why, from where in the kernel
     Resets(WatchArgs),
     /// SYNs that met a TIME_WAIT socket: accepted, or refused and why
     Timewait(WatchArgs),
-    /// Threads woken from a long sleep: by whom, with which stack, and the segment behind it
+    /// Threads woken from a long sleep: by what, with which stack, and the segment behind it
     Wakeups(WakeupArgs),
-    /// Connections established or not: how long it took, attempts, options agreed on
+    /// Handshakes, completed or failed: duration, attempts, negotiated options
     Handshakes(WatchArgs),
-    /// TCP packets that this host threw away: why and where
+    /// TCP packets that this host dropped: why and where
     Drops(WatchArgs),
-    /// Changes of state, with the time spent in the old one
+    /// State changes, with the time spent in the old state
     States(WatchArgs),
-    /// All that happened to connections, in order: packets with their options, states, resets, drops, calls
+    /// Everything that happened to connections, in order: packets with their options, states, resets, drops, calls
     Timeline(WatchArgs),
-    /// connect() calls: how long they took, the search for a port, what came of them
+    /// connect() calls: duration, search for a local port, result
     Connects(WatchArgs),
-    /// Connections accepted, and how long they waited for it
+    /// Accepted connections, and how long they waited for accept()
     Accepts(AcceptArgs),
-    /// Heartbeats that were late: how late, on which CPU, and how much of that time it was in softirq
+    /// Delayed heartbeats: by how much, on which CPU, and how much of that time it was in softirq
     Gaps(WatchArgs),
 }
 
@@ -52,7 +52,7 @@ pub struct WakeupArgs {
 /// Arguments of `trace accepts`.
 #[derive(Args, Debug)]
 pub struct AcceptArgs {
-    /// At the end, how many waited how long, listener by listener
+    /// At the end, a histogram of the waits for each listener
     #[arg(long)]
     histogram: bool,
     #[command(flatten)]

@@ -51,7 +51,7 @@ impl Folded {
             (names, false) => plural(names, "name"),
         };
         Some(format!(
-            "{names} of threads, those that took least, are told together as “{OTHERS}”"
+            "{names} of threads, those that took least, are folded together as “{OTHERS}”"
         ))
     }
 }

@@ -248,8 +248,8 @@ impl Profile {
         match self.cpus_idle {
             // Ticks and samples are not one measure: some per cent are no difference.
             Some(truly) if truly > idle + 0.05 => format!(
-                "{told} of them, though the CPUs were idle for {:.0} % of the time: not every idle sample was \
-                 recorded, and shares are of what was",
+                "{told}; the CPUs were {:.0} % idle: some idle samples are missing, and shares are of the recorded \
+                 samples",
                 100.0 * truly
             ),
             _ => told,
@@ -356,8 +356,8 @@ mod tests {
         assert_eq!(says(120, None), "200 samples, idle 60 %");
         assert_eq!(
             says(0, Some(0.62)),
-            "200 samples, idle 0 % of them, though the CPUs were idle for 62 % of the time: not every idle sample was \
-             recorded, and shares are of what was"
+            "200 samples, idle 0 %; the CPUs were 62 % idle: some idle samples are missing, and shares are of the \
+             recorded samples"
         );
     }
 }

@@ -12,7 +12,7 @@ pub fn text_shares(
     out: &mut impl Write,
 ) -> io::Result<()> {
     writeln!(out, "{}", escape(of))?;
-    writeln!(out, "{:>8}  {:>13}  FUNCTION", "SELF(%)", "WITH CALLS(%)")?;
+    writeln!(out, "{:>8}  {:>13}  FUNCTION", "SELF(%)", "TOTAL(%)")?;
     for s in shares {
         let (own, all) = (100.0 * s.own, 100.0 * s.with_callees);
         writeln!(out, "{own:8.2}  {all:13.2}  {}", s.function)?;

@@ -139,7 +139,7 @@ fn attributes(comparison: &Comparison) -> Limits {
     let rows = attributes.map(|a| vec![attribute_sentence(a)]);
     table(
         "attributes",
-        "What tells the slow sockets from their like",
+        "What sets the slow sockets apart",
         &["attribute"],
         rows.collect(),
     )

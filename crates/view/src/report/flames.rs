@@ -92,7 +92,7 @@ impl Profiles {
             unit: unit(profile).into(),
             root: tree(profile, Some(before)),
             note: format!(
-                "{} What only the first recording has is not drawn.",
+                "{} Stacks found only in the first recording are not drawn.",
                 note(profile)
             ),
         });

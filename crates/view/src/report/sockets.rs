@@ -90,12 +90,12 @@ pub(super) fn sockets(
     followed.sort_by_cached_key(|f| (owner(f), f.end.service, name(f.end), f.end.sampled_ns));
     thinned.say(total > ends.len(), || {
         format!(
-            "Of {total} sockets the page has {}: the slow ones and those that moved most bytes.",
+            "The page has {} of {total} sockets: the slow ones and those that moved most bytes.",
             ends.len()
         )
     });
     thinned.say(every > 1, || {
-        format!("Of each socket the page has one sample of {every}; rates are between those.")
+        format!("The page has one sample in {every} of each socket; rates are between those.")
     });
     let mut outliers = Vec::new();
     if let Some(split) = &split {

@@ -28,7 +28,7 @@ pub(super) fn threads(
     let order = story.threads.most_restless(MAX_THREADS);
     thinned.say(total > order.len(), || {
         format!(
-            "Of {total} threads the page has the {} that ran or waited for something most.",
+            "The page has the {} threads of {total} that ran or waited most.",
             order.len()
         )
     });

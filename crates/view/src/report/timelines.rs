@@ -128,7 +128,7 @@ fn backlogs(
     }
     Ok(chart(
         "backlog",
-        "Accept queues, how full",
+        "Accept queue fill",
         "%",
         lines.collect(),
         note,

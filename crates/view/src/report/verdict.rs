@@ -63,9 +63,9 @@ fn seen(summary: &Summary) -> String {
     let told: Vec<_> = told.collect();
     match (symptoms.len(), symptoms.len().saturating_sub(NAMED)) {
         (0, _) => "Services lost time that nothing explains.".into(),
-        (_, 0) => format!("Seen, and not explained: {}.", told.join(", ")),
+        (_, 0) => format!("Seen but unexplained: {}.", told.join(", ")),
         (_, more) => format!(
-            "Seen, and not explained: {}, and {more} more.",
+            "Seen but unexplained: {}, and {more} more.",
             told.join(", ")
         ),
     }

@@ -47,7 +47,7 @@ columns! {
     ACCEPTQ: right("ACCEPTQ", 7, &["accept_queue"], Unit::Count) => |l, _| l.row.accept_queue.into();
     /// Limit of that queue (ss: Send-Q); one more than this may wait.
     BACKLOG: right("BACKLOG", 7, &["backlog"], Unit::Count) => |l, _| l.row.backlog.into();
-    /// The longest that one of them was seen to have waited since the sample before; empty where nobody looked.
+    /// The longest wait of one of them seen since the previous sample; empty if it was not checked.
     WAITED: right("WAITED(ms)", 10, &["accept_wait_ms"], Unit::Ms) => |l, _| l.row.accept_wait_ms.into();
     /// Connections in SYN_RECV: their handshake is not complete.
     SYNQ: right("SYNQ", 6, &["syn_queue"], Unit::Count) => |l, _| l.row.syn_queue.into();

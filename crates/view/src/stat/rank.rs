@@ -91,7 +91,7 @@ impl Rank {
         let n = self.intervals;
         if n < LEAST_INTERVALS {
             return Err(io::Error::other(format!(
-                "ranking takes at least {LEAST_INTERVALS} intervals, here are {n}; watch for longer"
+                "ranking needs at least {LEAST_INTERVALS} intervals, got {n}; watch longer"
             )));
         }
         for series in self.series.values_mut() {
@@ -138,7 +138,7 @@ impl Rank {
             })?;
         }
         screen.more(&format!(
-            "with {}, over {n} intervals; lag +1: one interval after it. Moving together is no proof",
+            "with {}, over {n} intervals; lag +1: one interval after it. Correlation is not proof",
             full(asked)
         ))?;
         self.left_out.show::<Ranked>(self.last_ns, screen)

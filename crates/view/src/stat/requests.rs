@@ -58,7 +58,7 @@ columns! {
     OPEN: right("OPEN", 5, &["open"], Unit::Count) => |l, _| l.0.open.into();
     /// Connections that closed before the answer.
     UNANSWERED: right("UNANSWERED", 10, &["unanswered"], Unit::Count) => |l, _| l.0.unanswered.into();
-    /// `MULTIPLEXED`: more than 5 % overlapped, or were not asked for, so that thinking may be told as receiving.
+    /// `MULTIPLEXED`: more than 5 % overlapped, or were unsolicited, so that service time may be counted as receiving.
     NOTES: left("NOTES", 1, &[], Unit::Words) => |l, _| l.note().into();
 }
 

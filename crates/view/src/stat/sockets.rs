@@ -49,7 +49,7 @@ columns! {
     SENDQ: right("SEND-Q", 7, &["send_queue"], Unit::Bytes) => |l, _| l.row.send_queue.into();
     LOCAL: heads::LOCAL => |l, _| Value::Endpoint(l.row.local_addr, l.row.local_port);
     REMOTE: heads::REMOTE => |l, _| Value::Endpoint(l.row.remote_addr, l.row.remote_port);
-    /// Process that holds it; none where nobody has accepted it yet.
+    /// Process that holds it; none until it is accepted.
     PID: heads::PID => |l, _| l.owner.pid.into();
     COMM: heads::COMM => |l, _| l.owner.comm.as_ref().into();
     NETNS: heads::NETNS => |l, _| Value::Netns(l.row.netns);

@@ -255,7 +255,7 @@ fn nothing(screen: &mut Screen, explanation: &Explanation) {
     screen.block(Rank::Answer, |page| none(page, explanation));
     if !summary.symptoms.is_empty() {
         screen.block(Rank::Why, |page| {
-            page.heading("SEEN, BELOW WHAT IS A FINDING");
+            page.heading("ALSO SEEN, TOO SMALL TO REPORT");
             for symptom in summary.symptoms.iter().take(MAX_SYMPTOMS) {
                 page.paragraph_within("  ", Look::Warning, &super::rest::symptom(symptom), 2);
             }
@@ -333,7 +333,7 @@ fn foot(page: &mut Page, explanation: &Explanation, more: &str) {
         says += &format!(" ({})", list(&unknown));
     }
     says += match summary.is_whole() {
-        true if summary.lost_little() => "; next to nothing was lost.",
+        true if summary.lost_little() => "; almost nothing was lost.",
         true => "; nothing was lost.",
         false => ".",
     };

@@ -104,8 +104,8 @@ pub(super) fn during(episodes: &[Episode]) -> Option<String> {
         let ns = |s: f64| (s.max(0.0) * 1e9) as u64;
         let lasted = duration(ns(e.to_s - e.from_s));
         match ns(e.from_s) {
-            0 => format!("{lasted} from the start on"),
-            from => format!("{lasted} from {} after the start on", duration(from)),
+            0 => format!("{lasted} from the start"),
+            from => format!("{lasted} from {} after the start", duration(from)),
         }
     });
     let told: Vec<_> = told.collect();

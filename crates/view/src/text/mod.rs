@@ -20,7 +20,7 @@ pub(crate) use services::unexplained_line;
 
 /// What is said of a recording that has no end.
 pub(crate) const CUT_SHORT: &str =
-    "the recorder did not end this recording itself; it reads up to its last segment";
+    "the recorder was killed; the recording is readable up to its last segment";
 /// What is said of a recording that is redacted.
 pub(crate) const REDACTED: &str = "addresses and names are pseudonyms";
 

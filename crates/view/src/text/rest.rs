@@ -26,7 +26,7 @@ pub(super) fn noted(page: &mut Page, notes: &[Note]) {
     }
     let more = notes.len().saturating_sub(MAX_NOTES);
     if more > 0 {
-        let says = format!("{} more, told by --json", plural(more as u64, "note"));
+        let says = format!("{} more in --json", plural(more as u64, "note"));
         page.paragraph("  - ", Look::Faint, &says);
     }
 }
@@ -186,7 +186,7 @@ pub(super) fn answers(page: &mut Page, summary: &Summary) {
     }
     let ids: Vec<_> = unseen.iter().map(|a| a.cause.as_str()).collect();
     if !ids.is_empty() {
-        let says = format!("nothing was seen of {}", ids.join(", "));
+        let says = format!("no sign of {}", ids.join(", "));
         page.paragraph("  - ", Look::Plain, &says);
     }
 }

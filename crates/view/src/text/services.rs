@@ -26,7 +26,7 @@ pub(super) fn accounts(page: &mut Page, services: &[Service]) {
     }
     let more = services.len().saturating_sub(MAX_SERVICES);
     if more > 0 {
-        let says = format!("{} more, told by --json", plural(more as u64, "service"));
+        let says = format!("{} more in --json", plural(more as u64, "service"));
         page.paragraph("  - ", Look::Faint, &says);
     }
 }

@@ -66,7 +66,7 @@ fn gone(target: &Target) -> &'static str {
             "This connection has ended, or did nothing in these seconds. Esc goes back."
         }
         Target::Thread(..) => "This thread has ended, or only slept in this window. Esc goes back.",
-        Target::Function(_) => "No CPU was found in this function in this window. Esc goes back.",
+        Target::Function(_) => "No CPU sample hit this function in this window. Esc goes back.",
     }
 }
 
@@ -168,7 +168,7 @@ fn service(page: &mut Page, key: &ServiceKey, snapshot: &Snapshot, how: &How) ->
         Look::Plain
     };
     let not = format!(
-        "{} for a second or longer; {} whose connections closed, {} of them given up by whoever asked",
+        "{} for a second or longer; {} whose connections closed, {} of them abandoned by the client",
         told.open, told.unanswered, told.given_up
     );
     page.item("unanswered", look, &not);
@@ -189,7 +189,7 @@ fn service(page: &mut Page, key: &ServiceKey, snapshot: &Snapshot, how: &How) ->
         None => {}
     }
     if let Some(think) = &told.think {
-        page.item("thinking", Look::Plain, &percentiles(think));
+        page.item("service time", Look::Plain, &percentiles(think));
     }
     if let Some(s) = told.round_trip_s {
         let says = format!("{}, the shortest of each connection", seconds(s));
@@ -206,7 +206,7 @@ fn service(page: &mut Page, key: &ServiceKey, snapshot: &Snapshot, how: &How) ->
             page.paragraph(&label, Look::Plain, &says);
         }
     }
-    page.heading("THE SLOWEST, AND THEIR THREADS");
+    page.heading("SLOWEST REQUESTS AND THEIR THREADS");
     for slow in &told.slowest {
         let thread = match (&slow.comm, slow.tid) {
             (Some(comm), Some(tid)) => format!("{comm} {tid}"),
@@ -313,7 +313,7 @@ fn socket(page: &mut Page, key: (u32, u64), snapshot: &Snapshot, how: &How) -> O
         &format!("{rate} in the last interval, both ways"),
     );
     let retrans = format!(
-        "{} segments in the last interval, {} in all",
+        "{} segments in the last interval, {} in total",
         s.retrans(),
         row.total_retrans.unwrap_or(0)
     );
@@ -355,7 +355,7 @@ fn thread(page: &mut Page, key: (u32, u32), snapshot: &Snapshot, how: &How) -> O
             page.item(&s.syscall, Look::Plain, &says);
         }
     }
-    page.heading("ITS LONG WAITS, AND WHO ENDED THEM");
+    page.heading("ITS LONG WAITS AND WHAT ENDED THEM");
     let waits = snapshot.waits.iter().filter(|w| (w.pid, w.tid) == key);
     let waits: Vec<_> = waits.take(MAX_DETAILS).collect();
     for wait in &waits {
@@ -401,14 +401,14 @@ fn function(page: &mut Page, name: &str, snapshot: &Snapshot) -> Option<()> {
     page.heading("CALLED BY");
     for (callers, n) in &f.callers {
         let callers = if callers.is_empty() {
-            "nobody: it is the outermost"
+            "none: it is the outermost"
         } else {
             callers
         };
         page.item(&format!("{} %", percent(*n)), Look::Plain, callers);
     }
     if f.callers.is_empty() {
-        page.paragraph("  ", Look::Faint, "No sample was in itself.");
+        page.paragraph("  ", Look::Faint, "No sample hit the function itself.");
     }
     Some(())
 }

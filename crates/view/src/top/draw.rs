@@ -245,12 +245,12 @@ fn head(
             true,
         ) => {
             let mut says = format!(
-                "explained: {} that ended {} ago",
+                "findings of the last {}, {} old",
                 age(to_ns.saturating_sub(from_ns)),
                 age(snapshot.now_ns.saturating_sub(to_ns)),
             );
             if paced {
-                says += "; less often, to cost little";
+                says += "; updated less often, to save CPU";
             }
             says
         }
@@ -454,7 +454,7 @@ fn foot(picture: &Picture, state: &State, width: u16, paint: Paint) -> Line<'sta
         (None, Some(lines)) => {
             let at = state.open.as_ref().map_or(0, |o| o.1) + 1;
             format!(
-                "line {at} of {}  ↑↓ PgUp PgDn read  Esc back  q end",
+                "line {at} of {}  ↑↓ PgUp PgDn read  Esc back  q quit",
                 lines.len()
             )
         }
@@ -464,7 +464,7 @@ fn foot(picture: &Picture, state: &State, width: u16, paint: Paint) -> Line<'sta
             } else {
                 format!("only {:?} (Esc: all)  ", escape(&state.filter))
             };
-            format!("{filter}1-7 Tab pane  ↑↓ line  Enter more  y copy fix  ? all keys  q end")
+            format!("{filter}1-7 Tab pane  ↑↓ line  Enter more  y copy fix  ? all keys  q quit")
         }
     };
     Line::styled(cut(&text, width), paint.of(Look::Faint))

@@ -65,7 +65,7 @@ pub const SHOWN: &[(Activity, &str, &str)] = &[
     (
         Activity::Dropped,
         "drops",
-        "TCP packets that the kernel threw away",
+        "TCP packets that the kernel dropped",
     ),
 ];
 

@@ -6,54 +6,48 @@ use crate::page::Page;
 use crate::style::{Look, Style};
 
 const KEYS: &[(&str, &str)] = &[
-    ("Tab, 1-7", "another pane; Shift-Tab the one before"),
+    ("Tab, 1-7", "next pane; Shift-Tab goes back"),
     (
         "↑ ↓, j k",
-        "another line; PgUp PgDn by pages, g G first and last",
+        "next or previous line; PgUp PgDn by pages, g G first and last",
     ),
-    ("Enter", "all about the line; Esc or Backspace goes back"),
-    (
-        "/",
-        "show only lines with these letters; Esc shows all again",
-    ),
+    ("Enter", "details of the line; Esc or Backspace goes back"),
+    ("/", "show only lines with this text; Esc shows all again"),
     (
         "s",
         "sort sockets by trouble, round trip, retransmissions, rate, queues",
     ),
     (
         "p, space",
-        "stop here, and go on; recording goes on meanwhile",
+        "pause or resume the display; recording continues",
     ),
     (
         "← →",
         "back and forth in time; with Shift, or [ ], ten times as far",
     ),
-    (
-        "Home, End",
-        "as far back as there is, and the end, which is followed",
-    ),
+    ("Home, End", "jump to the oldest data, or to live"),
     (
         "y",
-        "copy the command of the finding to the terminal's clipboard (OSC 52, where the terminal has it)",
+        "copy the command of the finding to the terminal's clipboard (OSC 52, if the terminal supports it)",
     ),
     (
         "w",
-        "write the last minute as a recording, for explain, report and top; a line says under which name",
+        "write the last minute as a recording, for explain, report and top; the last line shows its name",
     ),
     ("r", "write a report of it, one HTML file"),
-    ("?", "this"),
-    ("q, Ctrl-C", "end"),
+    ("?", "this help"),
+    ("q, Ctrl-C", "quit"),
 ];
 
 /// What each pane shows, in the order of [`Pane::ALL`].
 const PANES: [&str; Pane::ALL.len()] = [
-    "what explain says of the last seconds, or of the whole recording; below the selected one what to do. Enter: the whole case, with its evidence, what was ruled out, and what to do.",
-    "what happened per second, what did not happen last; in the title how long connects took, those under way with what they have taken so far. Retransmissions, resets and drops with their kinds and reasons.",
-    "requests and their answers by listener (server) and destination (client): how long, and whose time it was: the application's, TCP's, the network's, the peer's; where most time went first. Enter: the parts, and the slowest with their threads.",
-    "the queue that accept() takes from, against its backlog; requests in SYN_RECV; packets dropped there.",
-    "connections that did something in the last seconds; those that retransmit first, then those whose queues wait longest.",
-    "what each did with its time, in shares of the window; those first that are stopped or wait for a CPU, then those that did most, tcpwhy's own last. A letter that is missing is time of which nothing was told.",
-    "where in the kernel the CPUs were: in the function itself, and with all that it called.",
+    "what explain finds in the last seconds, or in the whole recording; below the selected finding, what to do. Enter: the whole case, with its evidence, what was ruled out, and what to do.",
+    "what happened per second; what did not happen comes last. The title shows how long connects took, pending ones included with their time so far. Retransmissions, resets and drops have their kinds and reasons.",
+    "requests and their answers by listener (server) and destination (client): how long they took, and where the time went: application, TCP, network or peer; most time first. Enter: the parts, and the slowest with their threads.",
+    "the accept queue against its backlog; requests in SYN_RECV; packets dropped there.",
+    "connections that were active in the last seconds; those that retransmit come first, then those whose queues wait longest.",
+    "what each thread did with its time, in shares of the window; those that are stopped or wait for a CPU come first, then those that did most, then tcpwhy's own. A missing segment is unaccounted time.",
+    "the kernel functions in which CPUs spent time: in the function itself, and including what it called.",
 ];
 
 /// The text.
@@ -69,7 +63,7 @@ pub(super) fn lines(width: usize) -> Vec<(Look, String)> {
         page.item(key, Look::Plain, does);
     }
     page.heading("PANES");
-    let says = "What has no lines is not shown, unless its key asks for it; where not all have room, what warns comes first.";
+    let says = "Empty panes are hidden unless selected; when space is short, panes with warnings come first.";
     page.paragraph("  ", Look::Plain, says);
     for ((_, name), says) in Pane::ALL.iter().zip(PANES) {
         page.item(name, Look::Plain, says);

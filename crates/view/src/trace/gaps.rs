@@ -87,7 +87,7 @@ columns! {
     TIME: heads::TIME => |l, _| Value::Time(l.time_ns);
     /// Flows that were found to be regular, whatever the filter asks for.
     REGULAR: right("REGULAR", 7, &["regular"], Unit::Count) => |l, _| l.regular.into();
-    /// Heartbeats that were late, of those that the filter asks for.
+    /// Delayed heartbeats, of those that match the filter.
     GAPS: right("GAPS", 4, &["gaps"], Unit::Count) => |l, _| l.gaps.into();
 }
 

@@ -129,7 +129,11 @@ fn one_that_samples_missed_is_told_by_looks_between_them() {
     let all = found(&looked(4));
     assert_eq!(all[0].cause, ID, "{all:#?}");
     assert_eq!(all[0].scope.pid, Some(812));
-    assert!(says(&all[0], "to wait for 1.1 s"), "{:?}", all[0].evidence);
+    assert!(
+        says(&all[0], "seen to wait for 1.1 s"),
+        "{:?}",
+        all[0].evidence
+    );
     assert!(says(&all[0], "longer than 4 ms"), "{:?}", all[0].evidence);
     // All of them did.
     let all = found(&looked(1_050));
@@ -161,7 +165,7 @@ fn who_serves_a_socket_that_all_hold_is_not_guessed() {
     };
     let f = only(&workers(one_stands(), all("S")), ID);
     assert_eq!((f.scope.pid, f.confidence.level), (None, Level::Medium));
-    assert!(says(&f, "cannot be told"), "{:?}", f.evidence);
+    assert!(says(&f, "is not known"), "{:?}", f.evidence);
     let f = only(&workers(one_stands(), all("T")), ID);
     assert_eq!(f.scope.pid, Some(814));
     assert_eq!(f.advice[0].command.as_deref(), Some("kill -CONT 814"));

@@ -82,7 +82,9 @@ impl Overflow<'_> {
                 shell!("tcpwhy stat threads --pid {pid}", pid),
             ),
             (_, Some(pid)) => (
-                format!("Make {who} call accept() whenever one waits, not between other work."),
+                format!(
+                    "Make {who} call accept() whenever a connection waits, not between other work."
+                ),
                 shell!("tcpwhy stat threads --pid {pid}", pid),
             ),
             (_, None) => ("Make the application call accept() sooner.".into(), None),
@@ -94,8 +96,8 @@ impl Overflow<'_> {
                 figure(taken)
             ),
             Strain::Pause(arrived, ns) => format!(
-                "Without the {} in which nothing was accepted there is no overflow: on average it \
-                 accepts {} connections per second.",
+                "Without the {} in which nothing was accepted there is no overflow: it accepts {} \
+                 connections per second on average.",
                 duration(ns),
                 figure(arrived)
             ),
@@ -105,7 +107,7 @@ impl Overflow<'_> {
             .by(command)
             .undo(stopped.and_then(|pid| shell!("kill -STOP {pid}", pid)))
             .at(format!("{who} in {}", namespace(&scope.netns)))
-            .risk("None for TCP; the application has more connections in hand at a time.")
+            .risk("None for TCP; the application handles more connections at a time.")
             .effect(expected)
             .change(Change::AcceptFaster {
                 listener: scope.listener.clone(),
@@ -116,22 +118,21 @@ impl Overflow<'_> {
         let backlog = self.new_backlog(scope);
         let expected = match self.strain() {
             Strain::Overload(arrived, taken) => format!(
-                "It absorbs {} of this overload ({} arriving, {} accepted per second), not more.",
+                "It absorbs {} of this overload ({} arriving, {} accepted per second), no more.",
                 duration((f64::from(backlog) / (arrived - taken) * 1e9) as u64),
                 figure(arrived),
                 figure(taken)
             ),
             Strain::Pause(arrived, ns) => format!(
-                "It absorbs {} in which nothing is taken, at {} connections per second; this time \
-                 was {}.",
+                "It rides out {} without accept() at {} connections per second; this one lasted {}.",
                 duration((f64::from(backlog) / arrived * 1e9) as u64),
                 figure(arrived),
                 duration(ns)
             ),
             Strain::Burst => format!("A burst of {} connections fits.", count(backlog.into())),
         };
-        let risk = "Clients wait in the queue instead of trying again: under lasting overload they \
-                    wait longer, and some have given up when they are accepted.";
+        let risk = "Clients wait in the queue instead of retrying: under sustained overload they wait \
+                    longer, and some have given up by the time they are accepted.";
         raise_backlog(self.here, scope, backlog, risk, expected)
     }
 }

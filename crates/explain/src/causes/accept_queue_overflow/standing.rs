@@ -45,16 +45,16 @@ impl Standing {
 
     pub(super) fn says(&self) -> String {
         format!(
-            "the accept queue was full in the first sample and in every one after it, and nothing was taken \
-             out of it for {}",
+            "the accept queue was full in the first sample and in every one after it, and nothing was \
+             accepted from it for {}",
             Quantity::ns(self.for_ns)
         )
     }
 
     pub(super) fn step(&self) -> Step {
         say!(
-            "It was full before the recording began: {waiting} stood in it for all of {standing}, and none was \
-             accepted.",
+            "It was full before the recording began: {waiting} stayed in it for the whole {standing}, and \
+             none was accepted.",
             waiting = Quantity::of(self.waiting, "connection").rows(self.rows),
             standing = Quantity::ns(self.for_ns)
         )
@@ -62,7 +62,7 @@ impl Standing {
 
     pub(super) fn impact(&self) -> Impact {
         let says = format!(
-            "{} waited for accept() all the time ({}); whoever connects now gets no answer.",
+            "{} waited for accept() throughout ({}); new connects get no answer.",
             plural(self.waiting, "connection"),
             duration(self.for_ns)
         );

@@ -106,7 +106,7 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
     let (title, fix) = told(&rejected);
     let short = [
         format!("Connects to {at} are rejected."),
-        format!("Find who rejects connects to {at}."),
+        format!("See what rejects connects to {at}."),
     ];
     let clients = story.all(&place.clients).map(|(_, c)| c);
     let in_vain = clients.filter(|c| c.failed() && c.refused.is_none());
@@ -121,13 +121,13 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
         .fix([fix, short_fix])
         .affects(impact(&rejected), Lost::outages(story, in_vain))
         .because(match rejected.error {
-            Some(_) => "the kernel says by which error the connects ended, and no reset came",
-            None => "the connects ended at once without a reset, and ICMP messages came",
+            Some(_) => "the kernel reports the error that ended the connects, and no reset came",
+            None => "the connects ended at once without a reset, and ICMP messages arrived",
         })
         .at_most_if(
             Level::Medium,
             matches!(rejected.by, By::Another),
-            "who sent the ICMP messages was not seen on this host",
+            "the sender of the ICMP messages was not seen on this host",
         )
         .steps(steps(&rejected))
         .checks(counted(&rejected))
@@ -157,8 +157,8 @@ fn told(rejected: &Rejected) -> (String, String) {
             format!("Bring up the host or router on the way to {}.", at.addr),
         ),
         By::Another => (
-            format!("ICMP says that {at} is unreachable: {failed}."),
-            format!("Find who sends ICMP for {at}: a firewall that rejects, or no route."),
+            format!("ICMP reports {at} unreachable: {failed}."),
+            format!("Find what sends ICMP for {at}: a rejecting firewall, or no route."),
         ),
     }
 }
@@ -166,7 +166,7 @@ fn told(rejected: &Rejected) -> (String, String) {
 fn impact(rejected: &Rejected) -> Impact {
     let (n, of) = (rejected.in_vain(), rejected.tried);
     let says = format!(
-        "{} of {} ({}) failed, {} of them told so after {} (median).",
+        "{} of {} ({}) failed, {} of them with an error after {} (median).",
         count(n),
         plural(of, "connect"),
         percent(n as f64 / of as f64),
@@ -180,7 +180,7 @@ fn steps(rejected: &Rejected) -> Vec<Step> {
     let place = rejected.place;
     let error = rejected
         .error
-        .unwrap_or("an error that its program had fetched");
+        .unwrap_or("an error that its program had already read");
     let rows = rejected.failed.iter();
     let rows = rows.filter_map(|c| c.close_row.map(RowRef::from));
     let n = rejected.failed.len() as u64;
@@ -188,8 +188,8 @@ fn steps(rejected: &Rejected) -> Vec<Step> {
     let gave_up = Quantity::count(rejected.silent).rows(place.times.rows.iter().copied());
     let after = duration(rejected.took_ns());
     let mut steps = vec![say!(
-        "{failed} ended with {error} after {after} (median), and no reset answered; {gave_up} more got \
-         no answer: ICMP messages are rationed.",
+        "{failed} ended with {error} after {after} (median), and no reset answered; {gave_up} more got no \
+         answer: ICMP messages are rate-limited.",
         failed,
         gave_up
     )];
@@ -202,7 +202,7 @@ fn steps(rejected: &Rejected) -> Vec<Step> {
         let of = namespace(&place.story.netns(netns));
         let icmp = Quantity::of(rise.by, "ICMP message").rows(rise.rows());
         steps.push(say!(
-            "{of} got {icmp} that something is unreachable (InDestUnreachs).",
+            "{of} received {icmp} of unreachable destinations (InDestUnreachs).",
             icmp
         ));
     }
@@ -274,8 +274,8 @@ fn advice(rejected: &Rejected, scope: &Scope) -> Advice {
     };
     let advice = match rejected.by {
         By::Rule(group) => Advice::to(format!(
-            "Find the rule that rejects {at}. For a Service of Kubernetes start what should stand \
-             behind it (`kubectl get endpointslices`)."
+            "Find the rule that rejects {at}. For a Kubernetes Service, start its backends (`kubectl get \
+             endpointslices`)."
         ))
         .at(format!(
             "{}; `iptables-save -c` where rules were made by iptables",
@@ -286,8 +286,8 @@ fn advice(rejected: &Rejected, scope: &Scope) -> Advice {
             at: at.to_string(),
         }),
         By::Neighbour => Advice::to(format!(
-            "See whether {}, or the router before it, is up, in the same network, and answers ARP or \
-             neighbour discovery.",
+            "Check that {}, or the router in front of it, is up, is in the same network, and answers ARP \
+             or neighbour discovery.",
             at.addr
         ))
         .at("the host or router that should answer")
@@ -296,15 +296,15 @@ fn advice(rejected: &Rejected, scope: &Scope) -> Advice {
             to: at.addr.to_string(),
         }),
         By::Another => Advice::to(
-            "Find who sends the ICMP messages and why: a rule that rejects, a Service without \
-             endpoints, a missing route, a host that is down behind its router.",
+            "Find what sends the ICMP messages and why: a rule that rejects, a Service without endpoints, \
+             a missing route, a host that is down behind its router.",
         )
         .at("the sender of the ICMP messages")
         .change(Change::PassSyns { at: at.to_string() }),
     };
     advice
         .by(command_in(&scope.netns, look))
-        .risk("It may be meant: then correct the address that the clients use.")
+        .risk("It may be intended: then correct the address that the clients use.")
         .effect(format!(
             "The {} are answered.",
             plural(rejected.in_vain(), "connect")

@@ -82,8 +82,7 @@ fn counted(place: &Refusals) -> Option<Step> {
     let connects = plural(refused, "connect");
     limits::NEARLY_ALL.reached(rise.by, refused).then(|| {
         say!(
-            "As many resets were sent by this host: {resets} in {netns} (OutRsts), for {connects} \
-             refused.",
+            "This host sent as many resets: {resets} in {netns} (OutRsts), for {connects} refused.",
             resets
         )
     })
@@ -111,7 +110,7 @@ fn nearby(place: &Refusals) -> Option<Step> {
             ));
         }
         if let Some(call) = &listener.call {
-            says.push(format!("one began to at {}", since(call.time_ns)));
+            says.push(format!("one started to at {}", since(call.time_ns)));
         }
     }
     let others = other_addresses(place);
@@ -119,7 +118,7 @@ fn nearby(place: &Refusals) -> Option<Step> {
         let near = listeners.at_port(group.netns, place.at.port);
         rows.extend(near.filter_map(row).take(1));
         let others = list(&others);
-        says.push(format!("the port is listened on, but only at {others}"));
+        says.push(format!("sockets listen on the port, but only at {others}"));
     }
     if says.is_empty() {
         says.push("no socket listens on the port, at any address".into());

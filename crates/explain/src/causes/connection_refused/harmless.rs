@@ -1,4 +1,4 @@
-//! Refusals that nobody minds: those of probes, and of who goes on to the other family of addresses.
+//! Harmless refusals: those of probes, and of clients that fall back to the other address family.
 
 use ahash::AHashSet;
 use analysis::stats::median;
@@ -9,23 +9,23 @@ use crate::other_family::OtherFamily;
 use crate::places::refusals::Refusals;
 use crate::vocabulary::*;
 
-/// Refusals that nobody minds, and how they are told.
+/// Harmless refusals, and how they are reported.
 pub(super) struct Harmless {
-    /// Why nobody does.
+    /// Why they are harmless.
     pub(super) why: &'static str,
     pub(super) title: [String; 2],
     pub(super) fix: [String; 2],
 }
 
-/// `None` when somebody may miss the service.
+/// `None` when a client may miss the service.
 pub(super) fn of(place: &Refusals) -> Option<Harmless> {
     if go_on(place) {
         let (at, n) = (place.at, count(place.refused()));
         return Some(Harmless {
-            why: "the other family of IP served them at once",
+            why: "the other IP family served them at once",
             title: [
                 format!(
-                    "{at} refused {n} connects, and those who tried were served at another address."
+                    "{at} refused {n} connects, and their clients were served at another address."
                 ),
                 format!("{at} refused {n} connects that another address served."),
             ],
@@ -52,19 +52,19 @@ fn go_on(place: &Refusals) -> bool {
     served > 0.0 && served >= limits::GO_ON.share() * place.refused() as f64
 }
 
-/// Why they are probes; `None` when somebody may miss the service.
+/// Why they are probes; `None` when a client may miss the service.
 fn why(place: &Refusals) -> Option<&'static str> {
     if place.ids.is_empty() {
         let unheard = !was_listening(place);
         return unheard.then_some(
-            "no process of this host tried, and nothing listened there: probes of a closed port",
+            "no process of this host connected, and nothing listened there: probes of a closed port",
         );
     }
     let gap_ns = interval_ns(place)?;
     let asks = !reached(place) && (gap_ns >= limits::PROBE_SLOW.ns() || others_serve(place));
     asks.then_some(
-        "nobody reached it while it was recorded, and it is asked at a fixed interval: health checks of \
-         what is down",
+        "no client reached it during the recording, and it is probed at a fixed interval: health checks of \
+         a backend that is down",
     )
 }
 

@@ -1,4 +1,4 @@
-//! C10 is named when nobody listens, and not for a knock on the door or a foreign reset.
+//! C10 is named when nothing listens, and not for a probe or a foreign reset.
 
 use recording::tables::Event;
 use recording::{EventKind, SourceName};
@@ -96,7 +96,7 @@ fn before_linux_5_17_only_the_counter_hints_at_who_refused() {
     let f = only(&recording, ID);
     assert_eq!(f.confidence.level, Level::Medium);
     let because = f.confidence.because.join("; ");
-    assert!(because.contains("does not tell whether"), "{because}");
+    assert!(because.contains("does not report whether"), "{because}");
     assert!(f.ruled_out.iter().all(|r| r.cause != "injected-reset"));
     let counted = f.evidence.iter().find(|s| s.says.contains("OutRsts"));
     assert!(counted.is_some_and(|s| s.says.contains("300 in")));
@@ -321,7 +321,7 @@ fn icmp_refuses_and_is_rationed() {
         assert_eq!((f.impact.affected, f.impact.of), (20, 20));
         assert_eq!(f.confidence.level, Level::Medium);
         let title =
-            "ICMP says that 10.96.0.10:80 is unreachable: 20 of 20 connects failed (ECONNREFUSED).";
+            "ICMP reports 10.96.0.10:80 unreachable: 20 of 20 connects failed (ECONNREFUSED).";
         assert_eq!(f.title, title);
         assert!(f.arithmetic.iter().all(|c| c.agrees));
     }
@@ -380,7 +380,7 @@ fn two_errors_or_a_few_among_many_connects_are_no_finding() {
     let mut few = rejected("EHOSTUNREACH", 1);
     few.events.truncate(4);
     assert!(found(&few).is_empty());
-    // Timeouts of the kernel are no error that somebody sent.
+    // Timeouts of the kernel are not errors that another host sent.
     assert!(
         found(&rejected("ETIMEDOUT", 1))
             .iter()

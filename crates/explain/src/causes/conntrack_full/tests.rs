@@ -79,7 +79,7 @@ fn the_advice_knows_what_is_set() {
         let mut full = tracked(262_144, 30.0, HOOK);
         full.set(SERVER, timeout, seconds);
         let f = only(&full, ID);
-        let advice = f.advice.iter().find(|a| a.action.contains("go earlier"));
+        let advice = f.advice.iter().find(|a| a.action.contains("Expire silent"));
         advice.map(|a| {
             let undo = a.undo.as_deref().unwrap_or_default();
             (a.action.clone(), undo.to_string())

@@ -56,7 +56,7 @@ fn what_most_connects_waited_for_is_not_claimed() {
     let said = &f.impact.says;
     assert!(said.starts_with("12 of 240"), "{said}");
     assert!(
-        said.contains("48 SYNs without an answer had another reason"),
+        said.contains("48 SYNs were unanswered for another reason"),
         "{said}"
     );
 }

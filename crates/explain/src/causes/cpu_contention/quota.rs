@@ -85,21 +85,21 @@ impl<'a> Quota<'a> {
         let throttled_ms = Quantity::ns((self.throttled_ms * 1e6) as u64).rows([self.row]);
         let kept = match self.cpus {
             Some(cpus) => say!(
-                "Meanwhile the kernel kept cgroup {cgroup} off the CPU for {throttled_ms}, its quota spent: \
-                 {quota_cpus} CPUs.",
+                "Meanwhile the kernel throttled cgroup {cgroup} for {throttled_ms}: its quota of \
+                 {quota_cpus} CPUs was used up.",
                 throttled_ms,
                 quota_cpus = Quantity::new(cpus, figure(cpus))
             ),
             None => say!(
-                "Meanwhile the kernel kept cgroup {cgroup} off the CPU for {throttled_ms}, its quota spent.",
+                "Meanwhile the kernel throttled cgroup {cgroup} for {throttled_ms}: its quota was used up.",
                 throttled_ms
             ),
         };
         let each = self.periods.map(|(n, row)| {
             let each_ns = (self.throttled_ms * 1e6) as u64 / n.max(1);
             say!(
-                "That was in {throttled_periods} (nr_throttled), {each_ms} each: so long waits whatever \
-                 comes then.",
+                "That was in {throttled_periods} (nr_throttled), {each_ms} each: a request that comes then \
+                 waits that long.",
                 throttled_periods = Quantity::of(n, "period").rows([row]),
                 each_ms = Quantity::ns(each_ns)
             )
@@ -115,7 +115,9 @@ impl<'a> Quota<'a> {
             measured: rounded(waited),
             unit: "s".into(),
             agrees: adds_up(waited, throttled),
-            tolerance: "± 60 %: it waits for others too, and sleeps through some".into(),
+            tolerance:
+                "± 60 %: the thread also waits for others, and sleeps through some throttling"
+                    .into(),
         }];
         if let Some(cpus) = self.cpus {
             let ran = thread.on_cpu_ns() as f64 / 1e9;
@@ -159,7 +161,7 @@ impl<'a> Quota<'a> {
         ))
         .undo(command.as_ref().map(|_| {
             sentence!(
-                "note first what is in /sys/fs/cgroup{cgroup}/cpu.max, and write it again",
+                "note first what is in /sys/fs/cgroup{cgroup}/cpu.max, to write it back later",
                 cgroup
             )
         }))
@@ -167,10 +169,10 @@ impl<'a> Quota<'a> {
         .at(format!(
             "cgroup {cgroup}; for a service CPUQuota in its unit, for a container its CPU limit"
         ))
-        .risk("Its neighbours have that much less when all are busy.")
+        .risk("Its neighbours get that much less when all are busy.")
         .effect(format!(
-            "{} ran for {} and waited for {} of the time: {more} CPUs hold what its process used while it \
-             was not kept off and half as much, and bursts of twice what it has.",
+            "{} ran for {} and waited for {} of the time: {more} CPUs cover what its process used while \
+             not throttled plus half as much, and bursts of twice its present quota.",
             thread.comm,
             percent(thread.on_cpu_ns() as f64 / thread.seen_ns().max(1) as f64),
             percent(thread.waiting())

@@ -87,7 +87,7 @@ fn its_own_workers_do_not_stand_back() {
     on_cpu(&mut f, 813, "iperf3", 0, 8_000);
     on_cpu(&mut f, 900, "batch", 8_000, 1_000);
     let f = only(&f, "cpu-saturated");
-    assert!(ruled_out(&f, ID).contains("its own service's"));
+    assert!(ruled_out(&f, ID).contains("its own service for"));
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn a_quota_that_is_spent_in_one_period_of_a_dozen() {
     }
     let f = only(&f, ID);
     assert_eq!(number(&f, "each_ms"), &Number::Real(75.0));
-    assert!(f.title.contains("has spent its CPU quota"), "{}", f.title);
+    assert!(f.title.contains("has hit its CPU quota"), "{}", f.title);
     assert!(f.verify.contains("nr_throttled"), "{}", f.verify);
 }
 

@@ -56,13 +56,13 @@ pub(super) fn find(story: &Story) -> Option<Finding> {
     let stolen = percent(of_time);
     let numbers = cpus.iter().map(|c| c.number).collect();
     let says = format!(
-        "{} to this host: whatever serves them runs {} longer than it needs.",
+        "{} to this host: the programs that serve them take {} longer than they need.",
         Quantity::of(n, "connection"),
         percent(share / (1.0 - share).max(0.01))
     );
     let steps = [
         say!(
-            "Of {wanted_ms} that the CPUs of this host had something to do the hypervisor gave {steal_ms} to \
+            "The CPUs of this host had work for {wanted_ms}: the hypervisor gave {steal_ms} of that to \
              others ({steal_share}).",
             wanted_ms = Quantity::ns(wanted.saturating_mul(1_000_000)),
             steal_ms = Quantity::ns(spent.steal_ms.saturating_mul(1_000_000)).rows(rows),
@@ -80,17 +80,20 @@ pub(super) fn find(story: &Story) -> Option<Finding> {
         .title([format!(
             "The hypervisor takes {stolen} of the time of this host's CPUs (steal)."
         )])
-        .fix(["Move this virtual machine to a host with room, or to a size without a CPU credit.".into()])
+        .fix([
+            "Move this virtual machine to a host with room, or to a size without a CPU credit."
+                .into(),
+        ])
         .affects(Impact::of(n, n, "connections", says), lost)
         .because("the hypervisor itself counts what it takes")
         .rests_on(&[SourceName::Cpus])
         .steps(steps)
         .advise([Advice::to(
-            "Ask for another physical host, or for CPUs that are not shared: within this host nothing helps.",
+            "Ask for another physical host, or for dedicated CPUs: nothing within this host helps.",
         )
         .by(shell!("vmstat 1 10"))
-        .at("whoever runs the hypervisor; the command shows column st")
-        .risk("A move interrupts the machine for moments; the command only looks.")
+        .at("the operator of the hypervisor; the command shows column st")
+        .risk("A move interrupts the machine briefly; the command only looks.")
         .effect(format!(
             "{} of CPU time come back per second.",
             duration((spent.steal_ms as f64 * 1e6 / story.seconds().max(1e-9)) as u64)
@@ -105,7 +108,7 @@ pub(super) fn refuted(story: &Story) -> Option<Answered> {
     let spent = spent.fold(CpuTimes::default(), CpuTimes::and);
     let rows = story.cpus.all().flat_map(|c| c.rows).take(SHOWN_ROWS);
     let step = say!(
-        "of {total_ms} of its CPUs' time the hypervisor gave {steal_ms} to others",
+        "the hypervisor gave {steal_ms} of {total_ms} of its CPUs' time to others",
         total_ms = Quantity::ns(spent.total_ms().saturating_mul(1_000_000)),
         steal_ms = Quantity::ns(spent.steal_ms.saturating_mul(1_000_000)).rows(rows)
     );

@@ -53,14 +53,14 @@ fn a_service_waits_for_itself() {
     assert_eq!(f.scope.resource.as_deref(), Some("CPU 1"));
     let idle = |a: &Advice| matches!(a.change, Some(Change::RunWhenIdle { .. }));
     assert!(!f.advice.iter().any(idle), "{:?}", f.advice);
-    assert!(ruled_out(&f, "cpu-contention").contains("its own service's"));
+    assert!(ruled_out(&f, "cpu-contention").contains("its own service for"));
 }
 
 #[test]
 fn behind_others_it_is_contention() {
     let told = found(&workers(9_000));
     assert!(told.iter().all(|f| f.cause == "cpu-contention"), "{told:?}");
-    assert!(ruled_out(&told[0], ID).contains("its own service had"));
+    assert!(ruled_out(&told[0], ID).contains("its own service used"));
 }
 
 #[test]

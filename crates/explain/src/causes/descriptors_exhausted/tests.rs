@@ -77,7 +77,7 @@ fn nobody_waits() {
     assert!(
         explained.notes[0]
             .because
-            .contains("nothing was seen to wait")
+            .contains("nothing was seen waiting")
     );
 }
 

@@ -81,8 +81,7 @@ fn connections_that_were_used_after_the_server_had_closed_them() {
     let f = only(&closed(|_| 1_200.0, |i| 2_000.0 + f64::from(i)), ID);
     assert_eq!((f.impact.affected, f.impact.of), (8, 8));
     assert!(
-        f.title
-            .starts_with("192.0.2.9:443 closes what is idle for 2"),
+        f.title.starts_with("192.0.2.9:443 closes after 2"),
         "{}",
         f.title
     );
@@ -92,7 +91,7 @@ fn connections_that_were_used_after_the_server_had_closed_them() {
         panic!("a measure");
     };
     assert!((1_190.0..1_210.0).contains(late_ms), "{late_ms}");
-    assert!(ruled_out(&f, "injected-reset").contains("closed 8 itself"));
+    assert!(ruled_out(&f, "injected-reset").contains("had closed 8 of 8"));
     assert!(ruled_out(&f, "reset-by-peer").starts_with("0 of 8"));
     let close = Change::CloseIdle {
         to: AT.into(),

@@ -37,7 +37,7 @@ fn broken(site: &Site) -> Option<Step> {
     let broken = Quantity::of(n, "established connection").rows(rows.take(SHOWN_ROWS));
     (n > 0).then(|| {
         say!(
-            "{broken} with {at} got a reset, after {received} received and {sent} sent in all.",
+            "{broken} with {at} got a reset, after {received} received and {sent} sent in total.",
             broken
         )
         .number("connections", site.of())

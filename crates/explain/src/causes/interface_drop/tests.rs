@@ -1,9 +1,8 @@
 //! C43 is named when an interface lost what TCP missed; a note where TCP missed none.
 
-use crate::causes::testing::{found, only};
+use crate::causes::testing::{found, only, softnet};
 use crate::{Change, Level, explain};
 use recording::counter;
-use recording::tables::Cpu;
 use synth::{CLIENT, Fixture, HOST, SERVER, cases};
 
 const ID: &str = "interface-drop";
@@ -25,7 +24,20 @@ fn lost(metric: &str, n: f64, out_of_order: i64) -> Fixture {
         .filter(|r| &*r.instance == "eth0")
         .for_each(|r| r.netns = HOST);
     f.raise(SERVER, counter::TCP_OFO_QUEUE, out_of_order);
+    softnet(&mut f, 0);
     f
+}
+
+#[test]
+fn a_queue_of_a_cpu_that_is_full_is_not_ruled_out() {
+    let mut f = lost("rx_fifo", 700.0, 600);
+    f.cpus.clear();
+    softnet(&mut f, 290);
+    let all = found(&f);
+    let interface = all.iter().find(|f| f.cause == ID).expect(ID);
+    assert_eq!(interface.confidence.level, Level::Medium);
+    assert!(interface.ruled_out.is_empty(), "{:?}", interface.ruled_out);
+    assert!(all.iter().any(|f| f.cause == "receive-backlog-drop"));
 }
 
 #[test]
@@ -51,7 +63,7 @@ fn a_ring_that_overflows() {
 
 #[test]
 fn what_tcp_did_not_miss_is_a_note() {
-    // Dropped may be frames that nobody wants: as many segments must have been missed.
+    // Dropped frames may be unwanted ones: as many segments must have been missed.
     for (metric, out_of_order) in [("rx_dropped", 250), ("rx_fifo", 20)] {
         let f = lost(metric, 300.0, out_of_order);
         assert!(found(&f).is_empty());
@@ -65,15 +77,10 @@ fn look_alikes_are_not_it() {
     // Few; a small share; the kernel's own queue, which has a cause of its own.
     assert!(found(&lost("rx_dropped", 19.0, 350)).is_empty());
     assert!(found(&lost("rx_dropped", 90.0, 350)).is_empty());
-    let mut softnet = lost("rx_dropped", 300.0, 350);
-    let cpu = |second: u64, n: u64| Cpu {
-        time_ns: synth::START_NS + second * 1_000_000_000,
-        softnet_processed: Some(n * 1_000_000),
-        softnet_dropped: Some(n * 290),
-        ..Cpu::default()
-    };
-    softnet.cpus.extend([cpu(0, 0), cpu(9, 1)]);
-    assert!(found(&softnet).iter().all(|f| f.cause != ID));
+    let mut queue = lost("rx_dropped", 300.0, 350);
+    queue.cpus.clear();
+    softnet(&mut queue, 290);
+    assert!(found(&queue).iter().all(|f| f.cause != ID));
 }
 
 #[test]

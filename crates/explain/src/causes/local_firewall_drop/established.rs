@@ -103,7 +103,7 @@ fn judge(walled: &Walled) -> Option<Finding> {
         .rules_out(walled.ruled_out(&losses, dropped))
         .title([
             format!(
-                "A firewall here drops packets of connections to {at}: {packets}, {share} was lost."
+                "A firewall here drops packets of connections to {at}: {packets}, {share} lost."
             ),
             format!("A firewall here drops packets of connections to {at}: {packets}."),
         ])
@@ -116,7 +116,7 @@ fn judge(walled: &Walled) -> Option<Finding> {
             limited(story, &losses.suffering).happened(losses.lost, losses.segments),
         )
         .because(
-            "the kernel says that its firewall dropped the packets, of which connection, and where",
+            "the kernel reports that its firewall dropped the packets, on which connections, and where",
         )
         .steps([walled.dropped_step(dropped), losses.retransmitted_step()])
         .checks([at_least(
@@ -126,8 +126,11 @@ fn judge(walled: &Walled) -> Option<Finding> {
             "segments",
         )])
         .advise([walled.advice(&rules)]);
-    Some(case.verify(sentence!("`tcpwhy trace drops` shows no packet for {at}, and `nstat -az TcpRetransSegs` stands still while \
-         data moves.", at)))
+    Some(case.verify(sentence!(
+        "`tcpwhy trace drops` shows no packet for {at}, and `nstat -az \
+         TcpRetransSegs` no longer rises while data moves.",
+        at
+    )))
 }
 
 impl Walled<'_> {
@@ -146,8 +149,8 @@ impl Walled<'_> {
             RuledOut::by(
                 Id::PATH_LOSS,
                 say!(
-                    "of {lost} that were lost this host's firewall dropped {dropped}, some of them several in \
-                     one",
+                    "this host's firewall dropped {dropped} of {lost} that were lost, some of them several \
+                     in one",
                     lost = Quantity::of(losses.lost, "segment").rows(sample_rows(&self.ends)),
                     dropped = Quantity::of(dropped, "packet")
                 ),
@@ -192,10 +195,10 @@ impl Walled<'_> {
             namespace(rules)
         ))
         .risk(
-            "Whatever the limit kept out comes in. Segments outside the window that pass are answered by \
-             TCP itself.",
+            "Everything that the limit kept out gets in. TCP itself answers segments outside the window \
+             that pass.",
         )
-        .effect("Nothing of them is retransmitted any more for the firewall's sake.")
+        .effect("The firewall no longer causes retransmits on them.")
         .change(Change::PassPackets {
             netns: Some(self.netns),
             at: at.to_string(),

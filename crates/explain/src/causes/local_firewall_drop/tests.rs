@@ -125,7 +125,7 @@ fn clients_elsewhere_that_a_rule_answers_do_not_come_again() {
     let f = only(&recording, ID);
     assert!(f.title.contains("turns away SYNs"), "{}", f.title);
     assert!(
-        f.impact.says.contains("Hardly one came again"),
+        f.impact.says.contains("Almost none was retransmitted"),
         "{}",
         f.impact.says
     );

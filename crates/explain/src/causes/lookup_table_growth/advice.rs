@@ -27,7 +27,7 @@ impl Walk<'_> {
                 format!("Give it {buckets} buckets."),
             ]),
             (None, _) => format!(
-                "Put what the {} {} compare into a set: one look-up for all.",
+                "Put what the {} {} compare into a set: one lookup for all.",
                 count(full.entries),
                 kind.entries
             ),
@@ -55,7 +55,7 @@ impl Walk<'_> {
     pub(super) fn shorter_with(&self, buckets: u64) -> String {
         let chain = self.size.fullest.entries as f64 / buckets as f64;
         let cost = match self.lookup_ns() {
-            Some(ns) => format!(" A look-up took {}.", duration(ns as u64)),
+            Some(ns) => format!(" A lookup took {}.", duration(ns as u64)),
             None => String::new(),
         };
         format!(
@@ -71,17 +71,15 @@ impl Walk<'_> {
         let memory = bytes(buckets * LINUX_BUCKET_BYTES);
         let larger = if self.is_own() {
             Advice::to(format!(
-            "Set {TCP_CHILD_EHASH_ENTRIES}={buckets} where the namespace is made, and make it \
-             anew."
+            "Set {TCP_CHILD_EHASH_ENTRIES}={buckets} where the namespace is created, and recreate it."
         ))
         .by(shell!("sysctl -w {TCP_CHILD_EHASH_ENTRIES}={buckets}", TCP_CHILD_EHASH_ENTRIES, buckets))
         .undo(Some(sentence!(
-            "`sysctl -w {TCP_CHILD_EHASH_ENTRIES}=0`, and make the namespace anew",
+            "`sysctl -w {TCP_CHILD_EHASH_ENTRIES}=0`, and recreate the namespace",
             TCP_CHILD_EHASH_ENTRIES
         )))
         .at(format!(
-            "the namespace from which {} is made, before it is made; 0 there shares the host's \
-             table",
+            "the namespace from which {} is created, before it is created; 0 there shares the host's table",
             namespace(netns)
         ))
         .risk(format!(
@@ -107,11 +105,11 @@ impl Walk<'_> {
         let fewer = self.filler().map(|filler| {
             let (at, port) = (filler.local, filler.local.port);
             let show = shell!("ss -tno state established 'sport = :{port}'", port);
-            Advice::to(format!("Close connections of {at} that nobody uses."))
+            Advice::to(format!("Close unused connections of {at}."))
                 .by(command_in(netns, show))
-                .at("the application's idle time-out, or that of its clients' pools")
-                .risk("A client that comes back has to connect again.")
-                .effect("Chains get shorter by as many entries as are closed.")
+                .at("the application's idle timeout, or that of its clients' pools")
+                .risk("A client that comes back has to reconnect.")
+                .effect("Chains get shorter by the connections that are closed.")
         });
         [larger].into_iter().chain(fewer).collect()
     }
@@ -125,12 +123,12 @@ impl Walk<'_> {
                 buckets
             ))
             .undo(Some(sentence!(
-                "note first what `sysctl {NF_CONNTRACK_BUCKETS}` says, and set it again",
+                "note first what `sysctl {NF_CONNTRACK_BUCKETS}` shows, to restore it later",
                 NF_CONNTRACK_BUCKETS
             )))
             .at("the host: its namespaces share the table")
             .risk(format!(
-                "The table is rehashed while packets wait a moment; it takes {}.",
+                "Packets wait briefly while the table is rehashed; it takes {}.",
                 bytes(buckets * LINUX_BUCKET_BYTES)
             ))
             .effect(self.shorter_with(buckets))
@@ -174,11 +172,9 @@ impl Walk<'_> {
 
     fn fewer_rules(&self, advice: Advice) -> Advice {
         advice
-            .risk(
-                "A rule that is merged wrongly lets packets through or drops them: test it first.",
-            )
+            .risk("A wrongly merged rule passes packets or drops them: test it first.")
             .effect(format!(
-                "One look-up in place of {} comparisons: about {} of a CPU is free again.",
+                "One lookup in place of {} comparisons: about {} of a CPU is free again.",
                 count(self.size.fullest.entries),
                 self.of_a_cpu()
             ))

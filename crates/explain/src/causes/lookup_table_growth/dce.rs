@@ -1,4 +1,4 @@
-//! illumos' destination cache: it forgets nobody unless memory is low, and its tunings are its own.
+//! illumos' destination cache: it evicts nothing unless memory is low, and has its own tunables.
 
 use analysis::stats::ratio;
 use analysis::words::{count, figure, fitting, percent, rounded};
@@ -57,7 +57,7 @@ impl Walk<'_> {
             unit: entries.into(),
             agrees: true,
             tolerance: format!(
-                "within {}: the rate is measured for seconds",
+                "within {}: the rate is measured over seconds",
                 percent(limits::DCE_RATE.share())
             ),
         })
@@ -66,8 +66,8 @@ impl Walk<'_> {
     pub(super) fn never_forgets_step(&self) -> Option<Step> {
         let grown = self.since_boot()?;
         Some(say!(
-            "It grows by {added_per_s} per second, and the host has been up for {days_since_boot} days: \
-             it holds what ever came, and nothing was taken away.",
+            "It grows by {added_per_s} per second, and the host has been up for {days_since_boot} days: it \
+             holds everything ever added, and nothing was removed.",
             added_per_s = Quantity::new(grown.per_s, figure(grown.per_s))
                 .rows([self.size.first.row, self.size.fullest.row]),
             days_since_boot = Quantity::new(grown.days, figure(grown.days))
@@ -77,7 +77,7 @@ impl Walk<'_> {
     pub(super) fn dce_fix(&self) -> String {
         fitting([
             format!(
-                "Have the cache reclaimed from {ILLUMOS_THRESHOLD} entries in a bucket on \
+                "Reclaim the cache from {ILLUMOS_THRESHOLD} entries in a bucket on \
                  (_dce_reclaim_threshold={ILLUMOS_THRESHOLD})."
             ),
             format!("Set _dce_reclaim_threshold={ILLUMOS_THRESHOLD}."),
@@ -91,15 +91,14 @@ impl Walk<'_> {
         ))
         .by(shell!("ipadm set-prop -p _dce_reclaim_threshold={ILLUMOS_THRESHOLD} ip", ILLUMOS_THRESHOLD))
         .undo(Some(
-            "note first what `ipadm show-prop -p _dce_reclaim_threshold ip` says, and set it again",
+            "note first what `ipadm show-prop -p _dce_reclaim_threshold ip` shows, to restore it later",
         ))
         .at("the host; illumos has both since 2012")
         .risk(
-            "Path MTUs and round trips that were learnt are forgotten with their addresses, and learnt \
-             again.",
+            "Cached path MTUs and round trips are dropped with their addresses, and learnt again.",
         )
         .effect(format!(
-            "Chains of some {ILLUMOS_THRESHOLD} entries, not {}: about {} of a CPU is free again.",
+            "Chains of about {ILLUMOS_THRESHOLD} entries, not {}: about {} of a CPU is free again.",
             figure(self.longest),
             self.of_a_cpu()
         ));
@@ -110,18 +109,18 @@ impl Walk<'_> {
             ))
             .undo(Some("delete the line from /etc/system, and reboot"))
             .at("a kernel that has the setting; it takes a reboot, which empties the cache")
-            .risk("The cache still grows, and with it the chains, only more slowly.")
+            .risk("The cache still grows, and its chains with it, only more slowly.")
             .effect(self.shorter_with(ADVISED_BUCKETS));
         let now = Advice::to(
-            "Without a reboot: set lotsfree above freemem, so that the kernel takes memory for low, and \
-             back again.",
+            "Without a reboot: set lotsfree above freemem, so that the kernel considers memory low, then \
+             set it back.",
         )
         .by(shell!("echo 'freemem/E; lotsfree/E' | mdb -k"))
         .at("the host; the command shows both, `mdb -kw` and `lotsfree/Z VALUE` set one")
-        .risk("Meanwhile other caches are emptied, too, and processes may be paged out.")
+        .risk("Meanwhile other caches are emptied too, and processes may be paged out.")
         .effect(
-            "A third of the entries is deleted at once, and again every 15 s: 12 times, 3 minutes, \
-             leave one in a hundred. Then it grows again.",
+            "A third of the entries is deleted at once, and again every 15 s: 12 rounds, 3 minutes, leave \
+             one in a hundred. Then the cache grows again.",
         );
         vec![bounded, wider, now]
     }

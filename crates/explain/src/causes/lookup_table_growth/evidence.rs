@@ -148,7 +148,7 @@ impl<'a> Walk<'a> {
         let samples = self.samples();
         let error = limits::LOOKUP_ERROR.times() * each / (samples.max(1) as f64).sqrt();
         Some(say!(
-            "{lookups_per_s} {happened} per second and looked up, {lookup_us} ± {error_us} each ({samples}): \
+            "{lookups_per_s} {happened} per second; each lookup took {lookup_us} ± {error_us} ({samples}): \
              {entry_ns} per entry passed.",
             samples = Quantity::of(samples, "sample"),
             error_us = Quantity::new(error / 1e3, duration(error as u64)),
@@ -180,7 +180,7 @@ impl<'a> Walk<'a> {
         let idle = all().filter(|c| c.bytes_received.max(c.bytes_acked) <= limits::NO_DATA.bytes());
         let idle = count(idle.count() as u64);
         Some(say!(
-            "{at}{who} accepted {accepted} of them; on {idle} no byte went either way.",
+            "{at}{who} accepted {accepted} of them; {idle} carried no byte either way.",
             accepted = Quantity::count(filler.accepted.len() as u64)
                 .rows(all().filter_map(|c| c.row()).take(SHOWN_ROWS))
         ))
@@ -191,8 +191,8 @@ impl<'a> Walk<'a> {
         let value = self.story.settings.get(self.netns, TCP_EHASH_ENTRIES)?;
         let made = if self.is_own() {
             format!(
-                "the namespace has a table of its own, as large as {TCP_CHILD_EHASH_ENTRIES} said \
-             where it was made"
+                "the namespace has a table of its own, as large as {TCP_CHILD_EHASH_ENTRIES} was where it \
+             was created"
             )
         } else {
             "the host's table, made at boot (thash_entries)".into()

@@ -347,7 +347,7 @@ fn one_port_that_suffers_alone_is_no_path() {
     let mut steps = f.evidence.iter();
     assert!(steps.any(|s| {
         s.says
-            .contains("of 160 connects to other ports of that host 0")
+            .contains("0 of 160 connects to other ports of that host")
     }));
     assert!(f.fix.contains("accept queue"), "{}", f.fix);
     assert_eq!((f.layer, f.confidence.level), (Layer::Peer, Level::Low));

@@ -1,7 +1,7 @@
 //! C37 is named when segments find the backlog of a socket full.
 
 use crate::Level;
-use crate::causes::testing::{found, only, sysctls};
+use crate::causes::testing::{found, only, softnet, sysctls};
 use recording::tables::Event;
 use recording::{EventKind, counter};
 use synth::{Fixture, SERVER, cases};
@@ -32,6 +32,7 @@ fn full(dropped: u64, reason: &str) -> Fixture {
     }));
     f.raise(SERVER, counter::IN_SEGS, 10_000);
     f.raise(SERVER, counter::TCP_BACKLOG_DROP, dropped as i64);
+    softnet(&mut f, 0);
     f
 }
 

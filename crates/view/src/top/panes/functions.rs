@@ -47,7 +47,7 @@ pub(super) fn content(snapshot: &Snapshot, live: bool, how: &How) -> Content {
         }
     };
     let nothing = match (snapshot.has("sample"), live) {
-        (true, _) => "No CPU was found in the kernel.",
+        (true, _) => "No CPU sample was in the kernel.",
         (false, true) => "CPUs are not sampled: `tcpwhy top --with profile` does.",
         (false, false) => "This recording has no CPU profile: record it `--with profile`.",
     };

@@ -62,7 +62,7 @@ pub(super) fn content(snapshot: &Snapshot, how: &How) -> Content {
     let lines = lines.map(|l| (Target::Listener(l.row.netns, l.row.sock), l.clone()));
     let note = match snapshot.left_out {
         0 => "the fullest first".to_string(),
-        n => format!("{n} samples found no room: there are more"),
+        n => format!("{n} samples found no room: there are more listeners than shown"),
     };
     Content::of(COLUMNS, lines, how, note, "Nothing listens.")
 }

@@ -30,7 +30,7 @@ impl Service {
         P99: right("P99", 8, &[], Unit::Words) => |l, _| l.told.response.map(|p| us_in_ms(p.p99_s * 1e6)).into();
         /// Whose time it was, a letter for each twentieth: A application, T TCP, N network, P peer, ? network or peer.
         BAR: left("WHOSE TIME", BAR, &[], Unit::Words) => |l, _| letters(&l.whose(), BAR).into();
-        /// Share of the time that was our application's: not accepting, not reading, thinking (a client: writing).
+        /// Share of the time that was our application's: not accepting, not reading, service time (a client: writing).
         APP: right("APP%", 5, &[], Unit::Percent) => |l, _| l.percent(l.told.whose_s.application).into();
         /// Of the time of all: data waited for accept() and the first read after it.
         ACCEPT: right("ACC%", 5, &[], Unit::Percent) => |l, _| l.percent(l.told.spent_s.accept).into();

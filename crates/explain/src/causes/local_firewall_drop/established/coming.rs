@@ -58,17 +58,17 @@ pub(super) fn judge(walled: &Walled) -> Option<Finding> {
             Lost::unknown(),
         )
         .because(
-            "the kernel says that its firewall dropped the packets, of which connection, and where",
+            "the kernel reports that its firewall dropped the packets, on which connections, and where",
         )
         .at_most_if(
             Level::Medium,
             true,
-            "the senders are not on this host: what it costs them was not seen",
+            "the senders are not on this host: the cost to them was not seen",
         )
         .steps([
             walled.dropped_step(dropped),
             say!(
-                "Of the data that came for these connections {passed} passed: {share} was dropped.",
+                "{passed} of the data that came for these connections passed: {share} was dropped.",
                 passed = Quantity::of(came, "segment").rows(sample_rows(&walled.ends)),
                 share
             ),
