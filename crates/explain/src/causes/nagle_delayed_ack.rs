@@ -223,7 +223,7 @@ fn judge(sender: &Sender, waits: &Waits) -> Finding {
         .placed(Place::ends(&sender.held))
         .title(titles)
         .fix([
-            format!("Have {comm} set TCP_NODELAY, or write each message with one call."),
+            format!("Set TCP_NODELAY in {comm}, or write each message with one call."),
             "Set TCP_NODELAY, or write each message with one call.".into(),
         ])
         .affects(sender.impact(), lost)

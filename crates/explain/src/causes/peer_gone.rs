@@ -404,8 +404,8 @@ fn judge(silent: &Silent) -> Finding {
         .title(titles)
         .fix(match &idle {
             Some(idle) => [
-                format!("Have {comm} send keep-alives, or close idle connections, well within {idle}: a NAT or \
-                         firewall forgets them."),
+                format!("Have {comm} send keep-alives or close idle connections well within {idle}: NAT/firewall \
+                         forgets them."),
                 format!("Enable keep-alives, or close idle connections, well within {idle}."),
             ],
             None => [

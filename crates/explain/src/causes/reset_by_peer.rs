@@ -104,7 +104,7 @@ fn judge(resets: &PeerResets) -> Finding {
             format!("{at} resets connections {when}: {n} of {of}."),
             format!("{at} resets connections {when}."),
         ])
-        .fix([fix, "Find out why the server, or a device in front of it, resets.".into()])
+        .fix([fix, "See why the server, or a middlebox, resets.".into()])
         .affects(
             Impact::of(resets.count(), resets.of, "connections", says),
             Lost::outages(story, resets.conns()),

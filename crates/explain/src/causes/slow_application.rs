@@ -216,7 +216,7 @@ fn judge(slow: &SlowService) -> Finding {
         .title(told.title())
         .fix([
             told.fix(),
-            "See what the application does during that time.".into(),
+            "See what the application does meanwhile.".into(),
         ])
         .affects(told.impact(), slow.lost())
         .because("the wait and the service time of each request were measured at its socket")

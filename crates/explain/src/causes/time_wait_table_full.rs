@@ -89,7 +89,7 @@ fn judge(story: &Story, netns: u32, rise: Rise) -> Option<Finding> {
             (!harmed).then_some("almost no packet hit a missing TIME_WAIT socket: no impact"),
         )
         .title([
-            format!("All {table} TIME_WAIT sockets are in use: {closed} closed without one."),
+            format!("All {table} TIME_WAIT sockets are taken: {closed} closed without one."),
             format!("{closed} closed without TIME_WAIT."),
         ])
         .fix([format!("Set {name}={larger}, or keep connections open.")])

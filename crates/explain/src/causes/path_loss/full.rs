@@ -80,7 +80,7 @@ pub(super) fn judge(path: &Path) -> Option<Finding> {
         .placed(Place::ends(&losses.suffering))
         .title(titles)
         .fix([
-            format!("Find what limits {from} to {all} on the path to {to}: {limit}."),
+            format!("Find what limits {from} to {all} towards {to}: {limit}."),
             format!("Find what limits it to {all}: {limit}."),
         ])
         .affects(

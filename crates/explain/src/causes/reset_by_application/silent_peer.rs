@@ -89,7 +89,7 @@ pub(super) fn judge(peer: &SilentPeer) -> Finding {
         ])
         .fix([
             format!(
-                "Check whether {to} is alive; if it is, send probes more often than NATs forget."
+                "Check whether {to} is alive; if so, send probes more often than NATs forget."
             ),
             "Check whether it is alive; if so, send keep-alives more often.".into(),
         ])

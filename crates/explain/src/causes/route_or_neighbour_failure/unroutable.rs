@@ -109,7 +109,7 @@ fn of_caller(story: &Story, (netns, pid): (u32, u32), way: &NoWay) -> Finding {
     Case::new(story, CAUSE, scope.clone())
         .since(Since::at(story, way.first_ns, Began::Seen))
         .title([
-            format!("There is no route from here to {}: {failed} of {who} ended with {error}.", list(&to)),
+            format!("No route from here to {}: {failed} of {who} ended with {error}.", list(&to)),
             format!("{who} has no route to {first}: {failed} ended with {error}."),
             format!("{who} has no route to {first}."),
         ])
@@ -197,7 +197,7 @@ fn of_counter(story: &Story, netns: u32, (by, intervals): (u64, usize)) -> Findi
             format!("There was no route for {}.", many(by)),
         ])
         .fix([
-            "Also record the calls, to see the process: tcpwhy explain --with calls.".to_string(),
+            "Record calls to see the process: tcpwhy explain --with calls.".to_string(),
             "See the process: tcpwhy explain --with calls.".into(),
         ])
         .affects(

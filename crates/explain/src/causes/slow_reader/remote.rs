@@ -44,7 +44,7 @@ pub(super) fn judge(story: &Story, remote: &HeldBack) -> Finding {
             format!("{to} slows its senders down."),
         ])
         .fix([
-            format!("Record on {to}, too: its application reads more slowly than data arrives."),
+            format!("Record on {to}, too: its application reads too slowly."),
             "See why the peer's window is closed.".into(),
         ])
         .affects(
