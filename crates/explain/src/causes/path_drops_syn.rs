@@ -67,7 +67,11 @@ fn rule_out(whole: &Whole) -> Verdict {
         let (n, of) = (times.silent(), times.total());
         let silent = Quantity::count(n).rows(times.rows.iter().copied());
         let in_vain = place.passed() == 0 && times.gave_up_ns().is_some();
-        let least = if in_vain { &limits::IN_VAIN } else { &limits::UNANSWERED };
+        let least = if in_vain {
+            &limits::IN_VAIN
+        } else {
+            &limits::UNANSWERED
+        };
         let many = [
             Test::events(n, of, least, says(&silent, of)),
             Test::share(n, of, &limits::PATH_DROPS_SYN_SHARE, says(&silent, of)),

@@ -96,8 +96,9 @@ fn judge(resets: &PeerResets) -> Finding {
         "{n} of {of} ({}) got a reset {when}.",
         percent(resets.share())
     );
-    let fix =
-        format!("Record on the host of {at}, too: its program, or a device in front of it, resets them.");
+    let fix = format!(
+        "Record on the host of {at}, too: its program, or a device in front of it, resets them."
+    );
     Case::new(story, CAUSE, resets.scope())
         .placed(resets.place())
         .title([
@@ -117,7 +118,10 @@ fn judge(resets: &PeerResets) -> Finding {
         .steps(steps(resets))
         .checks(resets.counted())
         .advise([advice(resets)])
-        .verify(sentence!("`tcpwhy trace resets --addr {addr}` shows none received.", addr = at.addr))
+        .verify(sentence!(
+            "`tcpwhy trace resets --addr {addr}` shows none received.",
+            addr = at.addr
+        ))
 }
 
 fn steps(place: &PeerResets) -> [Step; 2] {

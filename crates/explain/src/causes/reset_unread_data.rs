@@ -64,20 +64,33 @@ fn judge(resets: &ServerResets) -> Finding {
     resets
         .case(CAUSE, &scope)
         .title([
-            format!("{} closes with data unread: {n} of {of} were reset.", named(&scope)),
+            format!(
+                "{} closes with data unread: {n} of {of} were reset.",
+                named(&scope)
+            ),
             format!("{short} closes with data unread: {n} of {of} reset."),
             format!("{short} closes with data unread."),
         ])
-        .fix(if !turns_away(resets) { [
-            format!("Have {app} read requests to the end before it closes, or drain them."),
-            "Have it read requests to the end before it closes.".into(),
-        ] } else { [
-            format!("Find out why {app} turns clients away: it closes before reading a request."),
-            "See why it turns clients away.".into(),
-        ] })
+        .fix(if !turns_away(resets) {
+            [
+                format!("Have {app} read requests to the end before it closes, or drain them."),
+                "Have it read requests to the end before it closes.".into(),
+            ]
+        } else {
+            [
+                format!(
+                    "Find out why {app} turns clients away: it closes before reading a request."
+                ),
+                "See why it turns clients away.".into(),
+            ]
+        })
         .advise(advice(resets, &scope))
-        .verify(sentence!("`tcpwhy trace resets` shows no {reason} from port {port}, and `nstat -az \
-             TcpExtTCPAbortOnClose` no longer rises.", reason = UNREAD.reason, port = resets.here.listener.local.port))
+        .verify(sentence!(
+            "`tcpwhy trace resets` shows no {reason} from port {port}, and `nstat -az \
+             TcpExtTCPAbortOnClose` no longer rises.",
+            reason = UNREAD.reason,
+            port = resets.here.listener.local.port
+        ))
 }
 
 /// It left small requests unread: whom it serves it reads.

@@ -191,7 +191,10 @@ impl<'a> Behind<'a> {
             p99_ms = quantile(self.answers.p99_s)
         );
         Step {
-            says: format!("Meanwhile it sent requests to {} itself: {}", self.at, step.says),
+            says: format!(
+                "Meanwhile it sent requests to {} itself: {}",
+                self.at, step.says
+            ),
             ..step
         }
     }
@@ -224,7 +227,9 @@ fn judge(slow: &SlowService) -> Finding {
             Level::Medium,
             !slow.is_known(),
             match slow.rule {
-                Rule::GivenUp | Rule::Silent => "no thread returned to them: what was done for them is unknown",
+                Rule::GivenUp | Rule::Silent => {
+                    "no thread returned to them: what was done for them is unknown"
+                }
                 _ => "its threads serve many requests at once: what they did for these is unknown",
             },
         )
@@ -237,7 +242,10 @@ fn judge(slow: &SlowService) -> Finding {
         .checks(told.awaited())
         .checks(told.asleep())
         .advise([told.advice()])
-        .verify(sentence!("`tcpwhy stat requests` shows the p99 of {listener} near its p50.", listener = told.scope.listener))
+        .verify(sentence!(
+            "`tcpwhy stat requests` shows the p99 of {listener} near its p50.",
+            listener = told.scope.listener
+        ))
 }
 
 /// The listener, and of its processes the one that answered.
@@ -288,8 +296,7 @@ impl Told<'_> {
                     ];
                 }
                 let share = percent(slow.count as f64 / slow.exchanges.all.exchanges.max(1) as f64);
-                let rest =
-                    format!("takes {each} for {share} of its requests (median {usual}).");
+                let rest = format!("takes {each} for {share} of its requests (median {usual}).");
                 [
                     format!("{who} at {at} {rest}"),
                     format!("{who} {rest}"),
@@ -530,7 +537,9 @@ impl Told<'_> {
         let at = format!("{comm}, on this host");
         let (action, command) = match (self.doing(), scope.pid) {
             (Some(What::Awaited(to)), _) => (
-                format!("Find out why {to} is slow to answer {comm}: the same question, one host further."),
+                format!(
+                    "Find out why {to} is slow to answer {comm}: the same question, one host further."
+                ),
                 shell!("tcpwhy explain --for 10s --port {port}", port = to.port),
             ),
             (Some(What::Stopped), Some(pid)) => (

@@ -51,12 +51,8 @@ fn no(asked: &Asked) -> Option<Step> {
     if let (Place::Ends(_), Some(losses)) = (asked.place, asked.losses()) {
         let rows = sample_rows(&losses.ends);
         let lost = Quantity::of(losses.lost, "segment").rows(rows);
-        return (losses.lost > 0).then(|| {
-            say!(
-                "a slow peer loses nothing: {lost} were lost",
-                lost
-            )
-        });
+        return (losses.lost > 0)
+            .then(|| say!("a slow peer loses nothing: {lost} were lost", lost));
     }
     let all = slow_exchanges::at(asked.story, asked.place)?;
     (all.role() == Account::Server).then(|| {
@@ -76,8 +72,7 @@ fn rule_out(whole: &Whole) -> Verdict {
     // Of one whose other end is here that end tells.
     let away = all.filter(|e| !slow_exchanges::is_answered_here(story, e));
     let services = away.flat_map(slow_exchanges::refuted);
-    let nothing =
-        "no request went to another host: slow-application covers servers on this host";
+    let nothing = "no request went to another host: slow-application covers servers on this host";
     Verdict::nearest(services.chain([unanswered::refuted(story)]), nothing)
 }
 
@@ -236,8 +231,9 @@ fn round_trip(slow: &SlowService) -> Option<Check> {
     let ms = |ns: f64| rounded(ns / 1e6);
     let round_trip = slow.round_trip_ns? as f64;
     Some(Check {
-        formula: "round trip ÷ shortest wait for an answer among the slow requests: less than a tenth"
-            .into(),
+        formula:
+            "round trip ÷ shortest wait for an answer among the slow requests: less than a tenth"
+                .into(),
         expected: ms(most),
         measured: ms(round_trip),
         unit: "ms".into(),

@@ -92,8 +92,7 @@ fn finding(tracking: &Tracking) -> Option<Finding> {
 /// Two packets that race for an entry do so at any number of connections; a range that is full has one.
 fn plateau(least: u64, most: u64) -> [Check; 1] {
     [Check {
-        formula: "least connections with an entry when a SYN was dropped = the maximum"
-            .into(),
+        formula: "least connections with an entry when a SYN was dropped = the maximum".into(),
         expected: most as f64,
         measured: least as f64,
         unit: "connections".into(),

@@ -176,12 +176,14 @@ fn judge(starved: &Starved) -> Finding {
     Case::new(story, CAUSE, scope)
         .placed(Place::Cpus(rivals.cpus.clone()))
         .title([
-            format!(
-                "Packets wait: {comm} waits {share} of the time for {place}, behind {ahead}."
-            ),
+            format!("Packets wait: {comm} waits {share} of the time for {place}, behind {ahead}."),
             format!("Packets wait: {comm} waits {share} of the time for {place}."),
         ])
-        .fix([if rivals.may_yield() { format!("Move {ahead} off {place}, or run it under SCHED_IDLE.") } else { format!("Have packets handled on another CPU than {place}.") }])
+        .fix([if rivals.may_yield() {
+            format!("Move {ahead} off {place}, or run it under SCHED_IDLE.")
+        } else {
+            format!("Have packets handled on another CPU than {place}.")
+        }])
         .affects(starved.impact(), Lost::elsewhere(thread.waited_ns()))
         .because(format!(
             "runnable and running times of {comm} come from sched_switch"
@@ -195,8 +197,11 @@ fn judge(starved: &Starved) -> Finding {
         .steps(starved.heartbeats_step())
         .checks([rivals.check()])
         .advise(starved.advice())
-        .verify(sentence!("`tcpwhy stat threads` shows {comm} with almost nothing in column LAT, and requests no \
-             longer arrive in bursts.", comm))
+        .verify(sentence!(
+            "`tcpwhy stat threads` shows {comm} with almost nothing in column LAT, and requests no \
+             longer arrive in bursts.",
+            comm
+        ))
 }
 
 impl<'a> Starved<'a> {

@@ -31,8 +31,7 @@ pub(crate) const CAUSE: Cause = Cause {
 };
 
 /// Why it is no finding.
-const HOLDS: &str =
-    "SYN cookies hold: other connects completed meanwhile, and none was dropped because of the flood";
+const HOLDS: &str = "SYN cookies hold: other connects completed meanwhile, and none was dropped because of the flood";
 
 /// A listener that gets SYNs that are never completed.
 struct Flood<'a> {
@@ -186,9 +185,10 @@ impl<'a> Flood<'a> {
         let lost = self.unreturned() as f64 / self.sent.by.max(1) as f64;
         let measured = resent as f64 / accepted.max(1) as f64;
         (accepted > 0).then(|| Check {
-            formula: "share of accepted connections that retransmitted < (share of cookies that did not \
+            formula:
+                "share of accepted connections that retransmitted < (share of cookies that did not \
                       come back, as if the path had lost them) ÷ 2"
-                .into(),
+                    .into(),
             expected: analysis::words::rounded(lost),
             measured: analysis::words::rounded(measured),
             unit: "share".into(),

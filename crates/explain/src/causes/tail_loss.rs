@@ -211,7 +211,11 @@ impl<'a> Tails<'a> {
             segments_back = Quantity::of(losses.segments, "segment")
         );
         Step {
-            says: format!("In the other direction, {}, {}", self.path.name(), step.says),
+            says: format!(
+                "In the other direction, {}, {}",
+                self.path.name(),
+                step.says
+            ),
             ..step
         }
     }
@@ -408,8 +412,11 @@ fn judge(tails: &Tails, back: Option<&Tails>) -> Finding {
         .steps(tails.waits_step())
         .checks(path.counted_again())
         .advise(advice);
-    case.verify(sentence!("`nstat -az TcpExtTCPLossProbes TcpExtTCPTimeouts` do not rise while messages flow to \
-                           {to}.", to))
+    case.verify(sentence!(
+        "`nstat -az TcpExtTCPLossProbes TcpExtTCPTimeouts` do not rise while messages flow to \
+                           {to}.",
+        to
+    ))
 }
 
 #[cfg(test)]

@@ -118,7 +118,9 @@ fn judge(case: &Collision) -> Option<Finding> {
         finding = finding.because(if case.strays.is_empty() {
             format!("{refused} were seen at the TIME_WAIT sockets")
         } else {
-            format!("{refused} were seen at the TIME_WAIT sockets, and {strays} in response to them")
+            format!(
+                "{refused} were seen at the TIME_WAIT sockets, and {strays} in response to them"
+            )
         });
     }
     let counter = if case.paws() {
@@ -131,8 +133,12 @@ fn judge(case: &Collision) -> Option<Finding> {
         .steps(case.evidence())
         .checks(case.arithmetic())
         .advise(case.advice());
-    Some(finding.verify(sentence!("`tcpwhy trace timewait` shows no SYN refused at {at}; {counter} no longer rises \
-                                   with the connects.", at = case.at, counter)))
+    Some(finding.verify(sentence!(
+        "`tcpwhy trace timewait` shows no SYN refused at {at}; {counter} no longer rises \
+                                   with the connects.",
+        at = case.at,
+        counter
+    )))
 }
 
 fn title(case: &Collision) -> [String; 2] {

@@ -85,9 +85,7 @@ fn judge(story: &Story, netns: u32, rise: Rise) -> Option<Finding> {
         ),
     );
     let case = Case::new(story, CAUSE, scope)
-        .noted(
-            (!harmed).then_some("almost no packet hit a missing TIME_WAIT socket: no impact"),
-        )
+        .noted((!harmed).then_some("almost no packet hit a missing TIME_WAIT socket: no impact"))
         .title([
             format!("All {table} TIME_WAIT sockets are taken: {closed} closed without one."),
             format!("{closed} closed without TIME_WAIT."),

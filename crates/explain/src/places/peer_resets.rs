@@ -195,7 +195,8 @@ impl<'a> PeerResets<'a> {
     pub(crate) fn counted(&self) -> Option<Check> {
         let counters = &self.story.counters;
         let rise = counters.rise(self.netns, counter::ESTAB_RESETS).by;
-        let formula = "established connections ended by a reset (EstabResets) ≥ those reported here";
+        let formula =
+            "established connections ended by a reset (EstabResets) ≥ those reported here";
         // What both ends had closed was no connection any more.
         let open = self.all.iter().filter(|r| !r.late).count() as u64;
         let told = open > 0 && counters.covers(self.netns);

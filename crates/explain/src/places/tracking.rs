@@ -153,15 +153,18 @@ pub(crate) const ONCE: Limited<Tracked> = below(&limits::MOST, TWICE, |at| at.tw
 const TWICE: &str = "of those that lost a SYN lost a second one";
 
 /// Whether ports were left only clients on this host show.
-pub(crate) const ELSEWHERE: Limited<Tracked> =
-    below(&limits::TRACKED_CLIENTS, "from clients on this host", |at| {
+pub(crate) const ELSEWHERE: Limited<Tracked> = below(
+    &limits::TRACKED_CLIENTS,
+    "from clients on this host",
+    |at| {
         let step = say!(
             "{own} of {dropped} were from clients on this host",
             own = Quantity::count(at.own).rows(at.rows()),
             dropped = Quantity::of(at.lost, "dropped SYN")
         );
         Known::events(at.own, at.lost, step)
-    });
+    },
+);
 
 impl<'a> Tracking<'a> {
     fn of(syns: &Rc<UnansweredSyns<'a>>, netns: u32) -> Tracking<'a> {

@@ -340,7 +340,8 @@ fn alike(short: &Short) -> Check {
         unit: "%".into(),
         agrees: syns <= data * limits::SHORT_LOST_ALIKE.times()
             && data <= syns * limits::SHORT_LOST_ALIKE.times(),
-        tolerance: "a quarter to four times: a SYN is also retransmitted when its answer was lost".into(),
+        tolerance: "a quarter to four times: a SYN is also retransmitted when its answer was lost"
+            .into(),
     }
 }
 

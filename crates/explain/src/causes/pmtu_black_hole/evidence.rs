@@ -90,9 +90,8 @@ impl BlackHole<'_> {
         };
         let (name, value) = (sysctl::TCP_MTU_PROBING, &*probing.text);
         let pmtu = self.pmtu();
-        let says = format!(
-            "They still assume a path MTU of {pmtu} bytes, and {name}={value} {smaller}."
-        );
+        let says =
+            format!("They still assume a path MTU of {pmtu} bytes, and {name}={value} {smaller}.");
         // Of those messages "fragmentation needed" is one; IPv4 only.
         let known = self.path.to.ip().is_ipv4() && story.counters.covers(netns);
         let told = known.then(|| story.counters.rise(netns, counter::IN_DEST_UNREACHS));

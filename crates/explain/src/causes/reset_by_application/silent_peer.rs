@@ -88,9 +88,7 @@ pub(super) fn judge(peer: &SilentPeer) -> Finding {
             format!("{to} answers no keep-alives."),
         ])
         .fix([
-            format!(
-                "Check whether {to} is alive; if so, send probes more often than NATs forget."
-            ),
+            format!("Check whether {to} is alive; if so, send probes more often than NATs forget."),
             "Check whether it is alive; if so, send keep-alives more often.".into(),
         ])
         .affects(
@@ -100,7 +98,10 @@ pub(super) fn judge(peer: &SilentPeer) -> Finding {
     let case = if told {
         case.because("the kernel reports that keep-alives were not answered")
     } else {
-        case.at_most(Level::Medium, "inferred from the stack that sent the resets")
+        case.at_most(
+            Level::Medium,
+            "inferred from the stack that sent the resets",
+        )
     };
     case.steps(peer.steps())
         .checks(peer.timed_out())

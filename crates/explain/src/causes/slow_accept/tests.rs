@@ -84,7 +84,11 @@ fn a_queue_with_room() {
         (f.scope.pid, f.scope.listener.as_str()),
         (Some(812), "10.79.0.1:5000")
     );
-    assert!(f.title.contains("took 1.19 s on average to accept"), "{}", f.title);
+    assert!(
+        f.title.contains("took 1.19 s on average to accept"),
+        "{}",
+        f.title
+    );
     assert_eq!((f.impact.affected, f.impact.of), (30, 1_000));
     assert!(ruled_out(&f, "accept-queue-overflow").contains("rose by 0"));
     assert!(ruled_out(&f, "descriptors-exhausted").contains("60 of 1,024"));

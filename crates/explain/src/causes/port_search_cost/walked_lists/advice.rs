@@ -21,14 +21,15 @@ impl Walker<'_> {
                     entries(met.open + met.time_wait),
                     entries(self.passed() as u64)
                 ));
-        let keep =
-            Advice::to("Reuse connections (keep-alive, a pool): to the servers and from them.")
-                .at("the configuration of both")
-                .risk("Idle connections stay open: they are in the lists, too.")
-                .effect(
-                    "Fewer TIME_WAITs to pass; the cost is proportional to their number times that of open \
+        let keep = Advice::to(
+            "Reuse connections (keep-alive, a pool): to the servers and from them.",
+        )
+        .at("the configuration of both")
+        .risk("Idle connections stay open: they are in the lists, too.")
+        .effect(
+            "Fewer TIME_WAITs to pass; the cost is proportional to their number times that of open \
              connections.",
-                );
+        );
         // What the kernel's author did comes first; the range works at once, and is there meanwhile.
         [leave]
             .into_iter()
