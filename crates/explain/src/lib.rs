@@ -136,18 +136,19 @@ pub fn causes_page(
     page.push_str(
         "[What people see](symptoms.md) leads from a symptom to the causes; `tcpwhy explain --symptom WORDS` as well.\n",
     );
-    page.push_str("\nThe numbers that are missing here are causes that a recording does not show, and why:\n\n");
-    page.push_str("| no | cause | why it is not told |\n|---|---|---|\n");
+    page.push_str(
+        "\nNumbers that are missing below are causes that a recording does not show:\n\n",
+    );
+    page.push_str("| no | cause | why it is not reported |\n|---|---|---|\n");
     for (number, name, why) in causes::NOT_TOLD {
         page.push_str(&format!("| {number} | {name} | {why} |\n"));
     }
     page.push_str(
-        "\nWhat each of the others needs, at least one source of each group (with the part that `--with` records it by, where \
-         that has another name); the causes that it is told apart from; and \
-         where [the lab](lab.md) plants it. What it cannot make here is tested on recordings made up row by row. Found are \
-         in [the exam](exam.md) so many of the faults that a user notices, whatever else was wrong beside them and \
-         whichever side was recorded.\n\n\
-         | cause | needs | told apart from | planted by | found |\n|---|---|---|---|---|\n",
+        "\nFor each of the others: what it needs, at least one source of each group (with the part that `--with` records \
+         it by, where the name differs); its look-alikes; where [the lab](lab.md) plants it, or that only synthetic \
+         recordings test it; and how many of the faults that a user notices [the exam](exam.md) found, whatever else was \
+         wrong beside them and whichever side was recorded.\n\n\
+         | cause | needs | look-alikes | planted by | found |\n|---|---|---|---|---|\n",
     );
     let mut all: Vec<&Cause> = causes::ALL.iter().collect();
     all.sort_by_key(|cause| cause.number);
@@ -162,7 +163,7 @@ pub fn causes_page(
         page.push_str(&format!("\n## {number} `{id}`: {title}\n\n{text}\n"));
         let seen_from = (cause.seen_from)();
         if !seen_from.is_empty() {
-            page.push_str(&format!("\n**Looked for from.** {seen_from}.\n"));
+            page.push_str(&format!("\n**Reported from.** {seen_from}.\n"));
         }
     }
     page
@@ -184,7 +185,7 @@ fn row_of(cause: &Cause, planted: &[String], examined: Option<(u64, u64)>) -> St
     };
     let needs: Vec<String> = cause.needs.iter().map(any).collect();
     let planted = match planted {
-        [] => "nowhere: made up row by row".to_string(),
+        [] => "synthetic recordings only".to_string(),
         names => code(&mut names.iter().cloned(), ", "),
     };
     let found = examined.map_or("".into(), |(found, of)| format!("{found} of {of}"));

@@ -179,7 +179,7 @@ impl Test {
             Told::Below => "below",
         };
         format!(
-            "{}; told {side} {}",
+            "{}; reported {side} {}",
             self.measured.step.says,
             self.limit.with(self.limit.number())
         )
@@ -356,7 +356,7 @@ mod tests {
         let Verdict::No(step, Some(refuted)) = judged(0, 100, &limits::UNANSWERED) else {
             panic!("0 of 100 refute it");
         };
-        assert_eq!(step.says, "0 were lost; told from 10 connections");
+        assert_eq!(step.says, "0 were lost; reported from 10 connections");
         assert!(refuted.is_refuting() && refuted.is_of_nothing());
         assert_eq!(
             (refuted.value, refuted.limit, &*refuted.unit),

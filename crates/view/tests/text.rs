@@ -109,7 +109,7 @@ fn a_part_of_the_time_and_a_note_are_told() {
     explanation.notes.push(*note);
     let text = text::full(&explanation, &Style::default());
     assert!(
-        text.contains("  during      240 s from 2,400 s after the start on\n"),
+        text.contains("  during      240 s from 2,400 s after the start\n"),
         "{text}"
     );
     let noted = "NOTED, NO FINDING\n  - A message waited. (tail-loss: it happened once)\n";
@@ -140,7 +140,7 @@ fn next_to_nothing_lost_changes_no_headline() {
         "{text}"
     );
     assert!(text.contains("; almost nothing was lost.\n"), "{text}");
-    assert!(text.contains("lost 5 records beside "), "{text}");
+    assert!(text.contains("lost 5 records and delivered "), "{text}");
 }
 
 #[test]

@@ -339,7 +339,7 @@ impl Egress<'_> {
         let passing = match self.of_others() {
             0 => String::new(),
             n => format!(
-                " So had {} of forwarded connections.",
+                " So had {} that this host forwards.",
                 Quantity::of(n, "connection")
             ),
         };

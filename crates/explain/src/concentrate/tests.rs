@@ -71,7 +71,7 @@ fn slow_lines_of_few_of_many_clients_on_the_internet_are_a_note() {
     let e = serves(&lines("203.0"));
     assert!(e.findings.is_empty(), "{:?}", e.findings);
     assert_eq!(e.notes.len(), 4);
-    assert!(e.notes[0].because.contains("the line of this one"));
+    assert!(e.notes[0].because.contains("this one's own line"));
     // In a network of one's own each is somebody's to mend.
     assert_eq!(serves(&lines("10.0")).findings.len(), 4);
     // And of few clients each is.

@@ -12,7 +12,8 @@ pub fn page() -> String {
         "# The limits\n\n\
          Made from `crates/explain/src/limits/`; `make docs` writes it.\n\n\
          Every number that decides what `tcpwhy explain` says, once, with its basis: where the number comes from. A guess \
-         is a number whose reason would defend half or twice as much.\n\
+         is a number whose reason would defend half or twice as much: what misses it by less than that does not rule a cause \
+         out, the answer is `cannot-tell`.\n\
          `tcpwhy-lab limits --sweep` says which findings of [the corpus](corpus.md) would change with it.\n\n\
          | basis | limits |\n|---|---:|\n",
     );

@@ -293,7 +293,7 @@ mod tests {
             to_s: 2_640.0,
         }];
         let told = findings(&explanation, &BTreeMap::new(), &mut thinned);
-        let during = ("during", "240 s from 2,400 s after the start on");
+        let during = ("during", "240 s from 2,400 s after the start");
         let facts = told[0]
             .facts
             .iter()

@@ -15,7 +15,7 @@ fn a_race_now_and_then() {
     assert_eq!(number(&f, "insert_failed"), &Number::Count(15));
     assert_eq!(number(&f, "lost_twice"), &Number::Count(0));
     assert!(f.arithmetic.iter().all(|c| c.agrees), "{:?}", f.arithmetic);
-    assert!(ruled_out(&f, "snat-ports-exhausted").contains("had an entry; told from 90 %"));
+    assert!(ruled_out(&f, "snat-ports-exhausted").contains("had an entry; reported from 90 %"));
     assert!(ruled_out(&f, "conntrack-full").contains("held 300"));
     let pass = Change::PassPackets {
         netns: Some(SERVER),

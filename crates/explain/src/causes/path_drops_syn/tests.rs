@@ -248,7 +248,7 @@ fn connects_given_up_before_a_syn_is_retransmitted_are_told() {
     assert_eq!((f.impact.affected, f.impact.of), (40, 40));
     assert_eq!(f.confidence.level, Level::Low);
     let title =
-        "SYNs to 192.0.2.9:443 get lost beyond this host: 40 of 40 connects gave up after 250 ms.";
+        "SYNs to 192.0.2.9:443 are lost beyond this host: 40 of 40 connects gave up after 250 ms.";
     assert_eq!(f.title, title);
     assert_eq!(f.scope.pid, Some(77));
     assert!(f.lost_s.seconds() > Some(4.0), "{:?}", f.lost_s.seconds());

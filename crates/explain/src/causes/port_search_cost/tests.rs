@@ -187,7 +187,7 @@ fn bind_walks_the_connections_of_a_port_that_is_taken() {
     assert_eq!(number(&f, "owners_per_s"), &Number::Real(800_000.0));
     let change = Change::BindWithoutReuse { pid: ASKER };
     assert_eq!(f.advice[0].change, Some(change));
-    assert!(ruled_out(&f, "cpu-contention").starts_with("of 100 ms in bind() 100 ms"));
+    assert!(ruled_out(&f, "cpu-contention").starts_with("100 ms of 100 ms in bind()"));
 }
 
 #[test]

@@ -46,7 +46,10 @@ fn flows_of_others_are_told_apart() {
     assert_eq!((f.impact.affected, f.impact.of), (4, 4));
     assert_eq!(number(&f, "dropped"), &Number::Count(4 * 8 * 7));
     let says = &f.impact.says;
-    assert!(says.contains("16 connections of others"), "{says}");
+    assert!(
+        says.contains("16 connections that this host forwards"),
+        "{says}"
+    );
 }
 
 /// Of four uploads; the node knows where they come from by this address.

@@ -80,7 +80,7 @@ fn heartbeats_that_came_late_there_are_told() {
             .filter(|s| s.contains("heartbeat"))
             .collect::<Vec<_>>()
     };
-    let says = "2 heartbeats from 10.79.0.2:5405 (every 1 s) came up to 3.4 s late on CPU 1.";
+    let says = "2 heartbeats from 10.79.0.2:5405 (every 1 s) arrived up to 3.4 s late on CPU 1.";
     assert_eq!(told(&f), [says]);
     f.gaps = vec![late(0, 9, 8_000)];
     assert_eq!(told(&f), Vec::<String>::new(), "the sender may have paused");

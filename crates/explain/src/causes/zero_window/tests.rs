@@ -131,7 +131,7 @@ fn one_of_many_clients_on_the_internet_is_a_note() {
     assert!(
         notes
             .iter()
-            .any(|n| n.because.contains("the line of this one")),
+            .any(|n| n.because.contains("this one's own line")),
         "{notes:?}"
     );
 }
