@@ -57,7 +57,7 @@ export function overflow(): Run["findings"][number] {
     number: "C04",
     layer: "APPLICATION",
     impact: "89 of 49,739 clients (0.2 %) waited 1.02 s longer in the median, 8.45 s at p99.",
-    lost: "91 s of waiting in all",
+    lost: "91 s waited in total",
     spans: [[20.5, 24.5]],
     course: { chart: 1, lines: [0], says: "Retransmitted: SYN" },
     title: `127.0.0.1:8090 (${HOSTILE}, pid 30340): its accept queue (backlog 5) is full: pid 30340 was stopped.`,

@@ -62,7 +62,7 @@ pub(crate) fn set_sysctl(
             netns,
             shell!("sysctl -w {name}={value}", name, value = &value),
         ),
-        r#where: format!("{}; a file in /etc/sysctl.d/ keeps it", namespace(netns)),
+        r#where: format!("{}; a file in /etc/sysctl.d/ makes it permanent", namespace(netns)),
         risk: risk.into(),
         undo: None,
         expected,
@@ -207,7 +207,7 @@ pub(crate) fn more_neighbours(story: &Story, structure: &str, entries: u64) -> O
     let advice = Advice::to(format!("Set {most}={hard} and {collected}={soft} on the host."))
         .by(shell!("sysctl -w {most}={hard} {collected}={soft}", most, hard, collected, soft))
         .undo(Some(undo))
-        .at("the host's own namespace: all namespaces share the table; a file in /etc/sysctl.d/ keeps it")
+        .at("the host's own namespace: all namespaces share the table; a file in /etc/sysctl.d/ makes it permanent")
         .risk(format!(
             "Memory: up to {}. A network with so many hosts in one segment is better split by a router.",
             analysis::words::bytes(hard.saturating_mul(LINUX_NEIGHBOUR_BYTES))

@@ -227,3 +227,114 @@ impl<P> From<Option<Step>> for There<P> {
         none.map_or(There::Unknown, There::None)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits;
+
+    /// Connects that failed, of how many; and how many of those waited, where that is known.
+    type Connects = (u64, u64, Option<u64>);
+
+    enum Failing {}
+
+    impl Kind for Failing {
+        type Place<'a> = Connects;
+        const NOTHING: &'static str = "nobody connected";
+
+        fn all<'a>(_: &Whole<'a>) -> Vec<Connects> {
+            Vec::new()
+        }
+
+        fn there<'a>(_: &Asked<'a>) -> There<Connects> {
+            There::Unknown
+        }
+    }
+
+    const FAILED: Limited<Failing> = from(&limits::UNANSWERED, "that fail", |at| {
+        Known::events(at.0, at.1, Step::new(format!("{} failed", at.0)))
+    });
+    const WAITED: Limited<Failing> = from(&limits::MOST, "of them wait", |at| match at.2 {
+        Some(n) => Known::share(n, at.0, Step::new(format!("{n} waited"))),
+        None => Known::Not("waits were not recorded"),
+    });
+    const AT_ONCE: Limited<Failing> = below(&limits::MOST, "of them wait", |at| match at.2 {
+        Some(n) => Known::share(n, at.0, Step::new(format!("{n} waited"))),
+        None => Known::Not("waits were not recorded"),
+    });
+
+    const RULE: Rule<Failing> = Rule {
+        ways: &[
+            Way {
+                tests: &[FAILED, WAITED],
+                doubt: None,
+            },
+            Way {
+                tests: &[FAILED, AT_ONCE],
+                doubt: Some("they may have been refused"),
+            },
+        ],
+        finding: |_| None,
+    };
+
+    fn verdict(place: Connects) -> String {
+        match RULE.judge(&place) {
+            Ok(way) => way.doubt.unwrap_or("holds").to_string(),
+            Err(answers) => {
+                match Verdict::nearest(answers.into_iter().map(Some), Failing::NOTHING) {
+                    Verdict::No(step, _) => format!("no: {}", step.says),
+                    Verdict::CannotTell(why) => format!("unknown: {why}"),
+                    Verdict::Yes => unreachable!("no way holds"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_first_way_whose_tests_all_hold_is_told() {
+        assert_eq!(verdict((20, 90, Some(15))), "holds");
+        assert_eq!(verdict((20, 90, Some(0))), "they may have been refused");
+    }
+
+    #[test]
+    fn a_test_that_fails_refutes_all_ways_that_have_it() {
+        let no = "no: 4 failed; reported from 10 connections";
+        assert_eq!(verdict((4, 90, None)), no);
+        assert_eq!(verdict((4, 90, Some(4))), no);
+        assert_eq!(
+            verdict((6, 90, Some(6))),
+            "unknown: 6 failed; reported from 10 connections: close to it"
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_neither_holds_nor_refutes() {
+        assert_eq!(verdict((20, 90, None)), "unknown: waits were not recorded");
+    }
+
+    #[test]
+    fn of_nothing_no_side_of_a_limit_holds() {
+        let none = Way::<Failing> {
+            tests: &[AT_ONCE],
+            doubt: None,
+        };
+        assert!(matches!(none.judge(&(0, 90, Some(0))), Outcome::Nothing));
+        // What could not be told before that stays the reason.
+        let unknown = Way::<Failing> {
+            tests: &[
+                from(&limits::MOST, "", |_| Known::Not("why")),
+                AT_ONCE,
+            ],
+            doubt: None,
+        };
+        assert!(matches!(unknown.judge(&(0, 90, Some(0))), Outcome::Not(_)));
+    }
+
+    #[test]
+    fn the_book_has_each_way_by_its_limits() {
+        assert_eq!(
+            RULE.told_from(),
+            "10 connections that fail, and: 50 % of them wait; or less than 50 % of them wait"
+        );
+    }
+}

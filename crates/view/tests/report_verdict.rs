@@ -21,7 +21,7 @@ fn the_verdict_says_whose_trouble_it_is_and_the_ticket_what_to_do() {
     assert_eq!(verdict.kind, VerdictKind::Found);
     assert_eq!(verdict.layer, "APPLICATION");
     assert_eq!(verdict.says, finding.title);
-    assert!(!finding.impact.is_empty() && finding.lost.ends_with("of waiting in all"));
+    assert!(!finding.impact.is_empty() && finding.lost.ends_with("waited in total"));
     // Each is said once: not again among the facts.
     let labels: Vec<_> = finding.facts.iter().map(|(label, _)| &**label).collect();
     assert!(

@@ -356,7 +356,7 @@ impl<'a> Saturated<'a> {
         ))
         .by(shell!("tcpwhy record --with profile --for 10s -o cpu.tcpwhy && tcpwhy flame cpu.tcpwhy --pid {pid}", pid))
         .at("this host")
-        .risk("None: it only looks.")
+        .risk("None: it only reads.")
         .effect("The widest frames are what to optimise first.");
         vec![more, profile]
     }

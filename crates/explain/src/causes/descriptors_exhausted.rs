@@ -290,13 +290,13 @@ impl Full<'_> {
         ))
         .by(shell!("ls -l /proc/{pid}/fd | awk '{{print $NF}}' | sed 's/[0-9]*\\]*$//' | sort | uniq -c | sort -n", pid))
         .at("this host")
-        .risk("None: it only looks.")
+        .risk("None: it only reads.")
         .effect("Distinguishes a leak, which any limit only delays, from load.");
         let raise = if of_host {
             let name = sysctl::FILE_MAX;
             Advice::to("Raise fs.file-max: the host has no file handle left.")
                 .by(shell!("sysctl {name}", name))
-                .at("the host; a file in /etc/sysctl.d/ keeps it")
+                .at("the host; a file in /etc/sysctl.d/ makes it permanent")
                 .risk("Each open file takes about 256 bytes of kernel memory, a socket more.")
                 .effect("accept(), socket() and open() succeed again.")
         } else {

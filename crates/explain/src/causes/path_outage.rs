@@ -263,7 +263,7 @@ impl<'a> Outage<'a> {
                 Advice::to("See which interface lost its carrier, here and on the path.")
                     .by(command_in(&netns, shell!("grep . /sys/class/net/*/carrier_changes")))
                     .at(format!("{from}, {to} and the devices between them"))
-                    .risk("None: it only looks.")
+                    .risk("None: it only reads.")
                     .effect("Names the link, if it was one: then check its cable, its peer, its bonding.")
                     .change(Change::RepairPath {
                         from: from.to_string(),

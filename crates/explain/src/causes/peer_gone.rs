@@ -332,7 +332,7 @@ impl<'a> Silent<'a> {
             ))
             .by(command_in(netns, shell!("ping -c 3 {to}", to)))
             .at(format!("{to}, its host's console, and the devices on the path to it"))
-            .risk("None: it only looks.")
+            .risk("None: it only reads.")
             .effect("Shows whether to repair the host, the path, or the device that forgets connections.")
             .change(Change::RepairPath {
                 from: from.to_string(),

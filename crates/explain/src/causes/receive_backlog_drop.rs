@@ -166,7 +166,7 @@ fn advice(longer: u64, place: &str) -> [Advice; 2] {
     let name = sysctl::NETDEV_MAX_BACKLOG;
     let raise = Advice::to(format!("Set {name}={longer} on the host."))
         .by(shell!("sysctl -w {name}={longer}", name, longer))
-        .at("the host's own namespace: one value for all; a file in /etc/sysctl.d/ keeps it")
+        .at("the host's own namespace: one value for all; a file in /etc/sysctl.d/ makes it permanent")
         .risk("Packets may wait longer on a CPU that falls behind: it absorbs bursts, not a lack of CPU.")
         .effect("Bursts of that many packets wait and are not dropped.")
         .change(Change::Sysctl {

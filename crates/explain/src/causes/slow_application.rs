@@ -569,7 +569,7 @@ impl Told<'_> {
             .at(at)
             .risk(match self.doing() {
                 Some(What::Stopped) => "An attached debugger loses control of it.",
-                _ => "None: it only looks.",
+                _ => "None: it only reads.",
             })
             .effect(format!(
                 "{} of the time of these requests is spent in the application.",

@@ -254,7 +254,7 @@ fn advice(slow: &SlowService, scope: &Scope) -> Advice {
         port = at.port
     ))
     .at(format!("the host of {}", at.addr))
-    .risk("None: it only looks.")
+    .risk("None: it only reads.")
     .effect(format!(
         "{} of the time of these requests was spent there.",
         percent(own as f64 / all.max(1) as f64)

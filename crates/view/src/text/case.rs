@@ -118,7 +118,7 @@ pub(super) fn during(episodes: &[Episode]) -> Option<String> {
 
 /// Time lost, in a sentence.
 pub(crate) fn lost(seconds: f64) -> String {
-    format!("{} of waiting in all", self::seconds(seconds))
+    format!("{} waited in total", self::seconds(seconds))
 }
 
 /// The place of a finding or a note, in words.

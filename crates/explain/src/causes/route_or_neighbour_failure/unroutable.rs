@@ -217,7 +217,7 @@ fn of_counter(story: &Story, netns: u32, (by, intervals): (u64, usize)) -> Findi
         .advise([Advice::to("See which process connects, and to which address.")
             .by(shell!("tcpwhy explain --with calls --for 10s"))
             .at("this host")
-            .risk("None: it only looks.")
+            .risk("None: it only reads.")
             .effect("Names the process, the address and the error of each connect() that fails.")
             .change(Change::RepairPath {
                 from: at.clone(),

@@ -111,7 +111,7 @@ fn judge(story: &Story, netns: u32, at: Endpoint, asked: &Connections) -> Option
             ))
             .by(shell!("tcpwhy explain --for 10s --port {port}", port = at.port))
             .at(format!("the host of {}", at.addr))
-            .risk("None: it only looks.")
+            .risk("None: it only reads.")
             .effect("Connections go to workers or backends that answer.")
             .change(Change::AnswerFaster { at: at.to_string() })])
             .verify(sentence!("New connections to {at} get a first byte as soon as the others do.", at)),

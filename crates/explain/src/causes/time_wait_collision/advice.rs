@@ -202,7 +202,7 @@ impl Collision<'_> {
                     value = &value
                 ),
             ),
-            r#where: format!("{}; a file in /etc/sysctl.d/ keeps it", namespace(&netns)),
+            r#where: format!("{}; a file in /etc/sysctl.d/ makes it permanent", namespace(&netns)),
             risk: "A service that binds a port in the new range may find it in use: put such ports into \
                    net.ipv4.ip_local_reserved_ports."
                 .into(),

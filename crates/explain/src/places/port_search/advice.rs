@@ -61,7 +61,7 @@ impl Destination<'_> {
         Advice::to(format!("Widen {IP_LOCAL_PORT_RANGE} to {value}."))
             .by(command_in(netns, set))
             .at(format!(
-                "{}; a file in /etc/sysctl.d/ keeps it",
+                "{}; a file in /etc/sysctl.d/ makes it permanent",
                 namespace(netns)
             ))
             .risk(format!(
