@@ -62,7 +62,10 @@ pub(crate) fn set_sysctl(
             netns,
             shell!("sysctl -w {name}={value}", name, value = &value),
         ),
-        r#where: format!("{}; a file in /etc/sysctl.d/ makes it permanent", namespace(netns)),
+        r#where: format!(
+            "{}; a file in /etc/sysctl.d/ makes it permanent",
+            namespace(netns)
+        ),
         risk: risk.into(),
         undo: None,
         expected,

@@ -321,10 +321,7 @@ mod tests {
         assert!(matches!(none.judge(&(0, 90, Some(0))), Outcome::Nothing));
         // What could not be told before that stays the reason.
         let unknown = Way::<Failing> {
-            tests: &[
-                from(&limits::MOST, "", |_| Known::Not("why")),
-                AT_ONCE,
-            ],
+            tests: &[from(&limits::MOST, "", |_| Known::Not("why")), AT_ONCE],
             doubt: None,
         };
         assert!(matches!(unknown.judge(&(0, 90, Some(0))), Outcome::Not(_)));
