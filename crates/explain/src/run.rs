@@ -10,6 +10,7 @@ use crate::explanation::{Explanation, Note};
 use crate::id::Id;
 use crate::inquiry::Inquiry;
 use crate::judge::{Judged, judge};
+use crate::not_tcp::not_tcp;
 use crate::options::Options;
 use crate::summary::Summary;
 use crate::symptoms::symptoms;
@@ -55,6 +56,7 @@ pub(crate) fn of_story(
     let (mut account, folded) = account::account(story);
     filter_findings::services(&mut account, recording, &options.filter)?;
     summary.symptoms = symptoms(story, &account);
+    summary.not_tcp = not_tcp(summary.command.as_ref(), &account);
     summary.matched = filter_findings::saw(story, &options.filter, &account);
     let little = judged.little.iter().map(|(f, _)| f);
     let claiming: Vec<_> = findings.iter().chain(little).collect();

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::answers::Answer;
 use crate::command::{self, CommandTime};
+use crate::not_tcp::NotTcp;
 use crate::resources::ResourceLine;
 use crate::symptoms::Symptom;
 use crate::waits::WaitSummary;
@@ -49,6 +50,9 @@ pub struct Summary {
     /// What the command that was recorded did with its time, where most of it was no TCP; null where it was, and
     /// where there was no command.
     pub command: Option<CommandTime>,
+    /// Whose time it was, where it was not TCP's; null where TCP had its part, and where nothing was slow.
+    #[serde(default)]
+    pub not_tcp: Option<NotTcp>,
     /// What the recording lacks, and what explain itself had to leave out.
     pub health: Vec<HealthNote>,
     /// Whether the recorder ended the recording itself.
@@ -125,6 +129,7 @@ impl Summary {
             resources: crate::resources::resources(story),
             waits: crate::waits::summary(&story.waits),
             command: command::time(story, manifest),
+            not_tcp: None,
             health: health(story),
             complete: manifest.complete,
             recording: Facts {

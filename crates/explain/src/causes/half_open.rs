@@ -102,7 +102,7 @@ fn server_closes(place: &UnansweredSyns) -> Option<Step> {
     (n > 0 && limits::MOST.reached(n, of)).then(|| {
         say!(
             "the server closed {closed_first} of {ended} to it first: it keeps TIME_WAIT sockets, and \
-             forgets no less than its clients",
+             no connections that its clients have forgotten",
             ended = Quantity::of(of, "connection"),
             closed_first = Quantity::count(n).rows(rows)
         )

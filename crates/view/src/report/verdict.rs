@@ -17,10 +17,9 @@ const MAX_UNEXPLAINED: usize = 3;
 /// The verdict of a recording that goes by `name`.
 pub(super) fn verdict(name: &str, facts: &Facts, explanation: &Explanation) -> Verdict {
     let (summary, findings) = (&explanation.summary, &explanation.findings);
-    let whose = text::whose(explanation);
     let moved = !summary.symptoms.is_empty() || !explanation.unexplained.is_empty();
-    let nothing = || text::nothing_found(summary, whose.is_some());
-    let (kind, layer, says, also) = match (&findings[..], &whose) {
+    let nothing = || text::nothing_found(summary);
+    let (kind, layer, says, also) = match (&findings[..], &summary.not_tcp) {
         ([only], _) => (
             VerdictKind::Found,
             only.layer.says(),
@@ -31,7 +30,12 @@ pub(super) fn verdict(name: &str, facts: &Facts, explanation: &Explanation) -> V
             let says = text::count_of_problems(findings.len(), summary);
             (VerdictKind::Found, first.layer.says(), says, String::new())
         }
-        ([], Some(whose)) => (VerdictKind::NotTcp, "NOT TCP", whose.clone(), nothing()),
+        ([], Some(not_tcp)) => (
+            VerdictKind::NotTcp,
+            "NOT TCP",
+            not_tcp.says.clone(),
+            nothing(),
+        ),
         ([], None) if moved => (VerdictKind::Unexplained, "", nothing(), seen(summary)),
         ([], None) => {
             let also = "No symptom was seen: nothing was retransmitted, dropped or reset.";

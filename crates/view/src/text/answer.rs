@@ -7,7 +7,6 @@ use super::case::{during, kind, lost, since, title, who};
 use super::{CUT_SHORT, REDACTED, services};
 use crate::numbers::number;
 use crate::page::Page;
-use crate::requests;
 use crate::style::{Look, Style};
 
 /// Lines of a screen that is nothing special, less one for the prompt.
@@ -272,23 +271,15 @@ fn nothing(screen: &mut Screen, explanation: &Explanation) {
 /// That there is no finding, and whose time it was.
 pub(super) fn none(page: &mut Page, explanation: &Explanation) {
     let summary = &explanation.summary;
-    let whose = whose(explanation);
-    if let Some(whose) = &whose {
-        page.paragraph_within("", Look::Title, &format!("NOT TCP · {whose}"), 4);
+    if let Some(not_tcp) = &summary.not_tcp {
+        page.paragraph_within("", Look::Title, &format!("NOT TCP · {}", not_tcp.says), 4);
     }
-    page.paragraph("", Look::Fix, &nothing_found(summary, whose.is_some()));
+    page.paragraph("", Look::Fix, &nothing_found(summary));
 }
 
-/// Whose the time was, where it was not TCP's: that of the command that was asked about, or a service's.
-pub(crate) fn whose(explanation: &Explanation) -> Option<String> {
-    let command = explanation.summary.command.as_ref();
-    let command = command.map(|c| c.says.clone());
-    command.or_else(|| requests::headline(&explanation.account))
-}
-
-/// That nothing was found; `not_tcp`: it is known whose time it was.
-pub(crate) fn nothing_found(summary: &Summary, not_tcp: bool) -> String {
-    let found = if not_tcp {
+/// That nothing was found.
+pub(crate) fn nothing_found(summary: &Summary) -> String {
+    let found = if summary.not_tcp.is_some() {
         "No TCP problem"
     } else {
         "No cause"

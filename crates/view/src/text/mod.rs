@@ -12,7 +12,7 @@ use crate::page::Page;
 use crate::style::{Look, Style};
 
 pub use answer::answer;
-pub(crate) use answer::{count_of_problems, nothing_found, whose};
+pub(crate) use answer::{count_of_problems, nothing_found};
 pub(crate) use case::{case, facts, kind as advice_kind, lost, place, title};
 pub(crate) use rest::symptom;
 pub use services::account;
