@@ -1,10 +1,10 @@
-//! Numbers of connecting: SYNs, firewalls, refusals, listeners, ports, TIME_WAIT.
+//! Limits for connecting: SYNs, firewalls, refusals, listeners, ports, TIME_WAIT.
 
 use super::{MS, S, US, limits};
 
 limits! {
     SYNS = "SYNs";
-    /// Linux retransmits an unanswered SYN for the first time after this time (TCP_TIMEOUT_INIT).
+    /// Linux retransmits an unanswered SYN for the first time this long after it was sent (TCP_TIMEOUT_INIT).
     SYN_TIMEOUT = S, Time, Kernel;
     /// The interval between two retransmissions of a SYN grows to at most this (TCP_RTO_MAX) on kernels without
     /// net.ipv4.tcp_rto_max_ms.
@@ -36,12 +36,12 @@ limits! {
     /// One ICMP error proves rejection for up to this many unanswered SYNs. Hosts limit ICMP errors to about one per
     /// second and address.
     ICMP_RATION = 20, Times, Kernel;
-    /// A failed connect counts as made good if the client is connected over the other address family within this time
-    /// after the failure. Clients start the next attempt at the latest 250 ms after the first (RFC 8305, "Connection
-    /// Attempt Delay").
+    /// A failed connect counts as made good if its client is connected over the other address family within this time.
+    /// The second attempt starts when the first fails, or this long after it began (RFC 8305, "Connection Attempt
+    /// Delay").
     NEXT_ATTEMPT = 250 * MS, Time, Rfc;
-    /// A smaller share of connects with unanswered SYNs is not an outage of the path. From this share on, a path that
-    /// drops all kinds of packets would lose data too.
+    /// If a smaller share of connects than this has unanswered SYNs, the path has no outage. From this share on, a path
+    /// that drops all kinds of packets would lose data too.
     PATH_DROPS_SYN_SHARE = 0.05, Share, Guess;
     /// If every connect to a place failed and its clients gave up, this many of them suffice instead of [`UNANSWERED`].
     IN_VAIN = 3, Connections, Guess;
@@ -82,16 +82,16 @@ limits! {
 
 limits! {
     REFUSALS = "Refusals";
-    /// Fewer refusals than this at one place are somebody trying, or a service that was starting.
+    /// Fewer refusals than this at one place are stray attempts, or a service that was starting.
     REFUSED = 10, Connections, Guess;
     /// Refusals must be at least this share of the connects to a place, in addition to [`REFUSED`].
     REFUSED_SHARE = 0.05, Share, Guess;
     /// If the refused clients are not on this host, one of them must have been refused at least this often. Scanners
     /// try once or twice.
     REFUSED_TO_ONE = 5, Connections, Guess;
-    /// Fewer connects ended by ICMP errors than this are somebody trying.
+    /// Fewer connects ended by ICMP errors than this are stray attempts.
     UNREACHABLE = 3, Connections, Guess;
-    /// A smaller share of connects ended by ICMP errors is a route that flaps.
+    /// If ICMP errors end a smaller share of the connects than this, a route flaps.
     UNREACHABLE_SHARE = 0.05, Share, Guess;
     /// A neighbour table with at least this share of its entries in use drops entries or has no room for another.
     NEIGHBOURS_FULL = 0.9, Share, Guess;
@@ -118,8 +118,8 @@ limits! {
     /// Fewer packets dropped for lack of a route or neighbour than this are a probe, or packets that came while a route
     /// changed.
     UNROUTED = 10, Packets, Guess;
-    /// A smaller share of the namespace's packets, sent and received, dropped for lack of a route or neighbour is
-    /// merely a neighbour that is down while something tries to reach it.
+    /// If a smaller share of the namespace's packets (sent and received) is dropped for lack of a route or neighbour,
+    /// it is merely a neighbour that is down while something tries to reach it.
     UNROUTED_SHARE = 0.001, Share, Guess;
     /// If calls were not recorded, the kernel's counter of packets without a route must rise by at least this much, in
     /// several intervals ([`UNROUTABLE_INTERVALS`]).
@@ -245,16 +245,16 @@ limits! {
     WALKED_ENTRY = 60, Time, Kernel;
     /// A wait that ends within this time of a search's return was a wait for the lock that the search held.
     WOKEN_BY_SEARCH = MS, Time, Guess;
-    /// If fewer accepts than this were expected during a search, too few may have come by chance. From here on chance
-    /// is ruled out.
+    /// Missing accepts during a search count only if at least this many were expected. From here on, chance is ruled
+    /// out as the reason for few.
     ACCEPTS_EXPECTED = 20, Events, Sampling;
     /// If the accepts during a search are fewer than expected by at least this factor, the search kept them out.
     ACCEPTS_FEWER = 10, Times, Guess;
     /// Fewer SYNs refused by TIME_WAIT sockets than this, in a recording of seconds, happen on any busy host that
     /// reuses ports: of a million connections, two end in the same millisecond.
     COLLISIONS = 10, Connections, Guess;
-    /// A smaller share of connects refused by TIME_WAIT sockets is no finding: it shows only beyond their 99.5th
-    /// percentile.
+    /// If TIME_WAIT sockets refuse a smaller share of connects than this, it is no finding: it shows only beyond the
+    /// 99.5th percentile of connects.
     COLLISIONS_SHARE = 0.005, Share, People;
     /// A SYN that is retransmitted sooner than this is the quick retry of Linux 5.6 and newer, not a timeout.
     NO_QUICK_RETRY = 500 * MS, Time, Kernel;

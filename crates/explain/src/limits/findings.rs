@@ -1,4 +1,4 @@
-//! Numbers that say what is a finding, an episode, a rate that broke, a resource that is scarce.
+//! Limits that define a finding, an episode, a change of a rate, a scarce resource.
 
 use super::{MS, S, limits};
 
@@ -177,7 +177,7 @@ limits! {
 }
 
 limits! {
-    RESOURCES = "The command and the host's resources";
+    RESOURCES = "The recorded command and the host's resources";
     /// A resolver waits this long for a name server, unless resolv.conf(5) sets another timeout. The longest wait of a
     /// command is compared with it.
     RESOLVER_TIMEOUT = 5 * S, Time, Kernel;

@@ -1,4 +1,4 @@
-//! Numbers of the host: CPUs, interrupts, lookup tables, memory.
+//! Limits for the host: CPUs, interrupts, lookup tables, memory.
 
 use super::{MS, US, limits};
 

@@ -1,4 +1,4 @@
-//! Numbers of paths: loss, drops on this host, standing queues, outages.
+//! Limits for paths: loss, drops on this host, standing queues, outages.
 
 use super::{KIB, MS, S, limits};
 
@@ -90,7 +90,7 @@ limits! {
     /// The receiver must already have had at least this share of the retransmitted segments (DSACK) for reordering to
     /// be the cause.
     REORDERED_SHARE = 0.5, Share, Guess;
-    /// Another port is compared only if the path would have made at least this many of its connections suffer too. By
+    /// Connections to other ports exonerate the path only if at least this many of them would have suffered from it. By
     /// chance, hardly ever do fewer than a quarter of those suffer ([`OTHERS_FEWER`]).
     OTHERS_WOULD = 10, Connections, Sampling;
     /// If the connections to other ports suffer less than expected by at least this factor, the path is not at fault.
@@ -112,8 +112,8 @@ limits! {
     CARRIES = 0.5, Share, Guess;
     /// Fewer drops by a queueing discipline than this are a burst at startup.
     QDISC_DROPS = 20, Packets, Guess;
-    /// A smaller share of packets dropped by a queueing discipline is normal. Active queue management (fq_codel) drops
-    /// to slow senders down: with a few hundred segments in flight, 1 in 1,000 or fewer.
+    /// If a queueing discipline drops a smaller share of the packets than this, it works as intended. Active queue
+    /// management (fq_codel) drops to slow senders down: with a few hundred segments in flight, 1 in 1,000 or fewer.
     QDISC_SHARE = 0.003, Share, Mechanism;
     /// The connections left by a device only if it sent at least this share of what they got acknowledged. The rates
     /// come from samples taken at different moments.

@@ -1,4 +1,4 @@
-//! Numbers of services: slow exchanges, resets.
+//! Limits for services: slow exchanges, resets, what is reported about requests.
 
 use super::{MS, S, limits};
 
@@ -76,8 +76,7 @@ limits! {
     RESETS = "Resets";
     /// Fewer connections ended by a reset than this are a server that was restarted.
     RESET_OFTEN = 5, Connections, Guess;
-    /// A smaller share of the connections to a server that ends by its reset is normal: a healthy server resets single
-    /// ones at most.
+    /// If a server resets a smaller share of the connections to it than this, it is healthy: single ones are normal.
     PEER_RESETS_SHARE = 0.02, Share, Guess;
     /// Connections that are reset or closed within this time of each other were ended by one event: a restart, or a
     /// process that ended.
@@ -92,8 +91,7 @@ limits! {
     /// The pauses must differ at least this many times less than the moments to be an idle timeout. A timeout makes the
     /// pauses alike, a restart the moments.
     TIMEOUT_OR_RESTART = 2, Times, Guess;
-    /// A smaller share of a listener's connections that ends by the server's reset is due to the odd client that
-    /// misbehaves.
+    /// If a smaller share of a listener's connections than this ends by the server's reset, the odd client misbehaves.
     SERVER_RESETS_SHARE = 0.02, Share, Guess;
     /// A connection that was quiet for at least this long before its server reset it was between requests: nobody was
     /// waiting.
@@ -110,7 +108,7 @@ limits! {
 }
 
 limits! {
-    REQUESTS = "What is said of requests";
+    REQUESTS = "What is reported about requests";
     /// A part that is a smaller share of the time of a service's requests than this is not printed.
     TIME_PART = 0.005, Share, Guess;
     /// A part that is a smaller share of the time of one exchange than this is not printed.

@@ -1,4 +1,4 @@
-//! Numbers of transfers: windows, buffers, options, Nagle and delayed ACKs.
+//! Limits for transfers: windows, buffers, options, Nagle and delayed ACKs.
 
 use super::{KIB, MS, S, limits};
 
