@@ -18,8 +18,8 @@ use crate::limits;
 use crate::lost::{End, end};
 use crate::say::Quantity;
 
-/// Why a case is no finding; `None` of one that is. What nobody can measure the cost of is one, told last.
-/// What somebody asked about is one, too.
+/// Why a case is not a finding; `None` if it is one. A case whose cost cannot be measured is a finding, reported last.
+/// A case that the user asked about is one, too.
 pub(crate) fn too_little(story: &Story, finding: &Finding, asked: bool) -> Option<String> {
     if asked {
         return None;
