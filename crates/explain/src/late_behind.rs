@@ -1,5 +1,5 @@
-//! Reports a process that is late because its own connects fail together with these: a proxy's clients wait for its
-//! backend.
+//! Reports a process that answers late because its own connects fail under the finding about these connects: a proxy's
+//! clients wait for its backend.
 
 use analysis::{Conn, Story};
 

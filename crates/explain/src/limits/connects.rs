@@ -154,8 +154,8 @@ limits! {
     /// The queue length by samples and by the connections' waits may always differ by this many connections. Samples of
     /// a shorter average queue show one connection or none.
     ACCEPT_WAITS_NOISE = 0.5, Count, Sampling;
-    /// An accept queue that is not empty in at least this share of samples is stuck. Most samples find a queue that a
-    /// worker serves empty.
+    /// An accept queue that is not empty in at least this share of samples is stuck. If a worker serves the queue, most
+    /// samples find it empty.
     STUCK_SHARE = 0.5, Share, Guess;
     /// An accept queue that is not empty in at least this many samples is stuck. A queue that a worker serves never
     /// holds connections for seconds.
@@ -258,7 +258,8 @@ limits! {
     COLLISIONS_SHARE = 0.005, Share, People;
     /// A SYN that is retransmitted sooner than this is the quick retry of Linux 5.6 and newer, not a timeout.
     NO_QUICK_RETRY = 500 * MS, Time, Kernel;
-    /// If at least this share of the connections was blocked after the rate broke, the refusals broke it.
+    /// Refusals by TIME_WAIT sockets explain a drop of the connection rate if at least this share of the connections
+    /// was blocked from then on.
     BLOCKED = 0.5, Share, Guess;
     /// With fewer ended connections than this, it is not known which side usually closes first.
     ENDED_KNOWN = 10, Connections, Guess;
@@ -271,10 +272,11 @@ limits! {
     COLLISIONS_INDEPENDENT = 0.3, Share, Guess;
     /// With fewer timeouts, or fewer uploads before a refusal, than this, their rate is chance and is not checked.
     TIMEOUTS_KNOWN = 10, Events, Guess;
-    /// The rate of timeouts has reached its ceiling from this share of it on. A client also connects between its
-    /// timeouts.
+    /// The rate of timeouts is at its ceiling (one SYN per timeout and blocked client) from this share of it on. A
+    /// client also connects between its timeouts.
     AT_CEILING = 0.8, Share, Guess;
-    /// The rate of timeouts may exceed its ceiling by at most this share. Both are averages over the same seconds.
+    /// The rate of timeouts may exceed its ceiling (one SYN per timeout and blocked client) by at most this share. Both
+    /// are averages over the same seconds.
     ABOVE_CEILING = 0.1, Share, Guess;
     /// The count of TIME_WAIT sockets must be at most this much older than the end of the recording to be compared with
     /// what closed.
@@ -282,8 +284,8 @@ limits! {
     /// A SYN whose sequence number is ahead of the one that TIME_WAIT expects by more than this, half of the sequence
     /// space, looks old.
     SEQUENCE_HALF = 2_147_483_648.0, Bytes, Rfc;
-    /// At least this share of the host's connections must be recorded. Otherwise draws of initial sequence numbers are
-    /// missing.
+    /// illumos draws an initial sequence number for each connection. At least this share of the host's connections must
+    /// be recorded, or draws are missing.
     DRAWS_SEEN = 0.9, Share, Guess;
     /// Refused connects whose durations differ by less than this share got through with the same SYN retransmission.
     TRIES_ALIKE = 0.05, Share, Guess;
@@ -293,6 +295,6 @@ limits! {
     /// Fewer connections that skipped TIME_WAIT because its table was full than this are a passing moment.
     TIME_WAIT_OVERFLOWS = 100, Events, Guess;
     /// Skipped TIME_WAIT states do harm if at least one in this many draws a reset: a retransmitted FIN, or late data,
-    /// finds no socket. Other hosts send fewer resets.
+    /// finds no socket. Any host sends some resets, but fewer than that.
     TIME_WAIT_RESETS = 100, Times, Guess;
 }

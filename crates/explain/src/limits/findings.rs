@@ -12,7 +12,7 @@ limits! {
     OFTEN_TO_SEVERAL = 2, Connections, People;
     /// Fewer occurrences than this on a single connection are no finding. Several connections need only [`OFTEN`].
     OFTEN_TO_ONE = 20, Events, People;
-    /// A smaller share of the connections or requests that could be affected is no finding: not even their 99.9th
+    /// If a smaller share of the connections or requests than this is affected, it is no finding: not even the 99.9th
     /// percentile shows it.
     ONE_IN_A_THOUSAND = 0.001, Share, People;
     /// Trouble that is frequent enough must also cost at least this share of the time in which the service was not
@@ -47,10 +47,10 @@ limits! {
     FAILED_COSTS = S, Time, People;
     /// A wait of this length is one that people notice. Shorter waits do not count as slow.
     NOTICED = 200 * MS, Time, People;
-    /// A time shorter than this is not worth a question: it is not reported on its own.
+    /// Users do not ask about a shorter time than this, so it is not reported.
     ASKED_ABOUT = S, Time, People;
-    /// A cause must account for at least this share, more than everything else together, to be the explanation. Below
-    /// it, it is not.
+    /// A cause explains something only if it accounts for at least this share of it. More than half is more than
+    /// everything else together.
     MOST = 0.5, Share, Guess;
     /// Up to this share counts as a small part: a tenth of the request time does not make requests slow, and a tenth of
     /// the losses does not explain them.
@@ -64,11 +64,10 @@ limits! {
     /// What several paths share is at fault when more than this share of them is in trouble. If it worked, most of them
     /// would work too.
     OF_PATHS = 0.5, Share, Guess;
-    /// A server with clients at this many addresses, most of them healthy, serves the internet. Trouble of a single
-    /// client is then its own line's.
+    /// A server that has clients at this many internet addresses, most of them without trouble, serves all kinds of
+    /// access lines. The trouble of a single client is then due to its own line, and is a note.
     OF_THE_INTERNET = 10, Addresses, Guess;
-    /// Where a single occurrence suffices for a cause, that cause is ruled out only by a count below this: none was
-    /// seen.
+    /// A cause for which one occurrence suffices is ruled out only if there are fewer than this, that is none.
     ONE = 1, Count, Mechanism;
     /// Fewer connections that hang, or requests that wait, than this do not count: a single one may have a reason of
     /// its own.

@@ -37,8 +37,8 @@ limits! {
     SHORT_LOST_SYNS = 0.005, Share, Guess;
     /// Short connections must have lost at least this many SYNs and at least this many data segments.
     SHORT_LOST_EACH = 5, Segments, Guess;
-    /// A path that drops any kind of packet loses SYNs and data at rates within this factor. A lost SYN-ACK causes a
-    /// retransmission too, whereas a later ACK makes up for a lost one.
+    /// A path that drops any kind of packet loses SYNs and data at rates within this factor. A lost SYN-ACK makes its
+    /// SYN be retransmitted as well, whereas data whose ACK was lost is covered by the next ACK.
     SHORT_LOST_ALIKE = 4, Times, Guess;
     /// A connection that sends this much or more is a transfer, about which samples tell more, and does not count as
     /// short.
@@ -108,7 +108,8 @@ limits! {
     /// of order or retransmitted. Each gap has several segments behind it.
     MISSED_ALL = 1, Share, Guess;
     /// If the drop counter includes unwanted frames, an interface must carry at least this share of the packets of the
-    /// busiest one. TCP's losses then fit its drops; a quieter interface may have dropped only unwanted frames.
+    /// busiest one. TCP's losses are among the packets carried; a quieter interface may have dropped only unwanted
+    /// frames.
     CARRIES = 0.5, Share, Guess;
     /// Fewer drops by a queueing discipline than this are a burst at startup.
     QDISC_DROPS = 20, Packets, Guess;
@@ -129,10 +130,10 @@ limits! {
     /// reported. Anything that joins would wait.
     QUEUE_DELAY_ALONE = 100 * MS, Time, People;
     /// The round trip must be at least this many times the shortest one for the queue to count as deep. A bottleneck
-    /// needs a queue of one path RTT at most, which doubles the RTT; this is a queue half as long again.
+    /// needs a queue of at most one path RTT, which doubles the round trip; here the queue is half as long again.
     QUEUE_TIMES = 2.5, Times, Mechanism;
-    /// The same for BBR, which keeps up to five path RTTs in flight when several connections start together, however
-    /// deep the buffer is. A longer round trip is not BBR's own doing.
+    /// If all transfers use BBR, a deep queue means at least this many times the shortest round trip. BBR keeps up to
+    /// five path RTTs in flight when several start together, however deep the buffer is; more is not its own doing.
     QUEUE_TIMES_BBR = 6, Times, Mechanism;
     /// If more than this share is lost while the queue is not full, the loss limits the transfers rather than the
     /// queue.
