@@ -1,20 +1,20 @@
-//! No number decides but those of `explain::limits`.
+//! Only the numbers in `explain::limits` decide an answer.
 //!
-//! What this sees of explain, without `compare` (which judges nothing), and of what view says of requests: every
-//! constant that is a number, and on lines that compare, numbers with a fraction and multiples such as "half".
-//! What it cannot see: a whole number that something is compared with, a number that a line above computes, what a
-//! file of advice compares.
+//! This lint reads explain without `compare` (which judges nothing), and the part of view that reports on requests. It
+//! sees every numeric constant, and on lines that compare, numbers with a fraction and multiples such as "half". It
+//! cannot see a comparison with a whole number, a number that a line above computes, or comparisons in a file of
+//! advice.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the name of a number begins with that is none of the limits: bounds of memory, what is told, what is
-/// advised, facts of a kernel.
+/// Prefixes of the names of numbers that are not limits: bounds of memory, of what is shown, of what is advised, and
+/// facts of a kernel.
 const OTHERS: &[&str] = &["MAX_", "SHOWN_", "ADVISED_", "LINUX_", "ILLUMOS_"];
-/// The version of a format decides nothing.
+/// The version of a format decides no answer.
 const VERSION: &str = "SCHEMA";
-/// Numbers with a fraction that only convert: units of time, per cent, bits of a byte, none and all.
+/// Numbers with a fraction that only convert: units of time, per cent, bits per byte, none and all.
 const CONVERTS: &[&str] = &[
     "0.0", "1.0", "8.0", "100.0", "1_000.0", "1000.0", "1e3", "1e6", "1e9", "1e-3", "1e-9",
 ];
@@ -23,7 +23,7 @@ fn crates() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Every source of a directory, or the one file, by its path.
+/// Collects the paths of the sources in a directory, or the path of the one file.
 fn sources(at: &Path, found: &mut Vec<PathBuf>) {
     if at.is_dir() {
         for entry in fs::read_dir(at).expect("sources").flatten() {
@@ -34,7 +34,7 @@ fn sources(at: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What is held to the limits: path and text.
+/// The sources that the lint checks: path and text.
 fn held() -> Vec<(String, String)> {
     let mut paths = Vec::new();
     sources(&crates().join("explain/src"), &mut paths);
@@ -51,7 +51,7 @@ fn held() -> Vec<(String, String)> {
     held.filter(|(path, _)| !other(path)).collect()
 }
 
-/// The lines of a text that are code: without its tests, comments and what is in quotes.
+/// The lines of a text that are code, without tests, comments and quoted text.
 fn code(text: &str) -> Vec<(usize, String)> {
     let lines = text.lines().zip(text.lines().skip(1).chain([""]));
     let lines = lines.take_while(|(line, next)| {
@@ -74,7 +74,7 @@ fn code(text: &str) -> Vec<(usize, String)> {
     bare.enumerate().map(|(i, line)| (i + 1, line)).collect()
 }
 
-/// The name of the constant that a line declares, if it is a number, several of them, or a range.
+/// The name of the constant that a line declares, if it is a number, several numbers, or a range.
 fn declares(line: &str) -> Option<&str> {
     let rest = line
         .strip_prefix("pub(crate) ")
@@ -92,12 +92,12 @@ fn declares(line: &str) -> Option<&str> {
     (range || numbers.iter().any(|n| kind.starts_with(n))).then_some(name)
 }
 
-/// Whether a name is of what decides nothing.
+/// Whether a name belongs to a number that decides no answer.
 fn is_other(name: &str) -> bool {
     name == VERSION || OTHERS.iter().any(|other| name.starts_with(other))
 }
 
-/// The numbers with a fraction or an exponent of a line of code.
+/// The numbers with a fraction or an exponent in a line of code.
 fn fractions(line: &str) -> Vec<&str> {
     let inside = |c: char| c.is_alphanumeric() || c == '_' || c == '.' || c == '-';
     let words = line.split(|c: char| !inside(c));
@@ -111,8 +111,8 @@ fn fractions(line: &str) -> Vec<&str> {
     numbers.filter(fraction).collect()
 }
 
-/// Whether a line takes a multiple or a part of something by a whole number, as in `* 2`, `/ 10`, `saturating_mul(2)`;
-/// by a power of a thousand it converts.
+/// Whether a line multiplies or divides by a whole number, as in `* 2`, `/ 10`, `saturating_mul(2)`. A power of a
+/// thousand only converts.
 fn multiplies(line: &str) -> bool {
     let by = |after: &str| {
         let end = after.find(|c: char| !c.is_alphanumeric() && c != '_' && c != '.');
@@ -127,7 +127,7 @@ fn multiplies(line: &str) -> bool {
     })
 }
 
-/// Whether a line compares.
+/// Whether a line contains a comparison.
 fn compares(line: &str) -> bool {
     let line = format!(" {line} ");
     [" <= ", " >= ", " < ", " > "]
@@ -135,12 +135,12 @@ fn compares(line: &str) -> bool {
         .any(|op| line.contains(op))
 }
 
-/// Why a line decides by a number that is no limit.
+/// Why a line decides by a number that is not a limit.
 fn decides(path: &str, line: &str) -> Option<&'static str> {
     if declares(line).is_some_and(|name| !is_other(name)) {
         return Some("a constant");
     }
-    // Of a limit, or of a bound, a multiple may be meant.
+    // A multiple of a limit, or of a bound, may be intended.
     let of_known = line.contains("limits::") || OTHERS.iter().any(|other| line.contains(other));
     if path.ends_with("/advice.rs") || of_known || !compares(line) {
         return None;

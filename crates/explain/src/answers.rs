@@ -1,4 +1,4 @@
-//! What every cause that was asked for answers: found, ruled out by which number, or that it cannot tell, and why.
+//! The answer of every requested cause: found, ruled out by which number, or cannot tell and why.
 
 use std::borrow::Cow;
 
@@ -13,23 +13,23 @@ use crate::id::Id;
 use crate::verdict::{Refuted, Verdict};
 use crate::whole::Whole;
 
-/// What one cause answers.
+/// The answer of one cause.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Answer {
     /// Id of the cause.
     pub cause: Id,
-    /// What it answers.
+    /// The answer.
     pub answer: Holds,
-    /// Of one that was not found: from which severity on it would have been.
+    /// For a cause that was not found: the severity from which it would have been.
     pub seen_from: Cow<'static, str>,
-    /// Which number rules it out and how far that is from a finding, why it cannot tell, or why none of what was
-    /// found is shown; null when there is nothing to say.
+    /// Which number rules it out and how far that is from a finding, why it cannot tell, or why what was found is not
+    /// shown; null if there is nothing to say.
     pub because: Option<String>,
-    /// The number that rules it out, the limit that it misses, and their rows; null of one that is not ruled out.
+    /// The number that rules it out, the limit that it misses, and their rows; null if the cause is not ruled out.
     #[serde(default)]
     pub refuted: Option<Refuted>,
-    /// The parts of a recording that are missing, as `tcpwhy record --with` takes them.
+    /// The missing parts of the recording, as `tcpwhy record --with` takes them.
     pub record: Vec<Cow<'static, str>>,
 }
 
@@ -38,38 +38,38 @@ pub struct Answer {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Holds {
-    /// It does: there are findings or notes of it.
+    /// It holds: there are findings or notes of it.
     #[serde(rename = "found")]
     Yes,
     /// A number refutes it.
     #[serde(rename = "ruled-out")]
     No,
-    /// What would show it was not recorded, is not here, or does not refute it.
+    /// The data that would show it was not recorded, is not on this host, or does not refute it.
     CannotTell,
 }
 
-/// What there was to look at.
+/// What there was to examine.
 struct Grounds {
     connections: u64,
     sampled: u64,
-    /// Connects whose listener is on another host, and how many there were of them all.
+    /// Connects whose listener is on another host, and all connects.
     elsewhere: u64,
     opened: u64,
     listened: u64,
-    /// Services to which requests came, and to which they went out.
+    /// Services that received requests, and services to which requests were sent.
     answering: u64,
     asking: u64,
 }
 
-/// What was found of the causes.
+/// What the causes found.
 pub(crate) struct Found<'a> {
-    /// Those that have findings or notes, whether or not these are shown.
+    /// The causes with findings or notes, whether or not these are shown.
     pub(crate) holding: &'a [Id],
-    /// Those of which something was seen, and what became of it if it is no finding of theirs.
+    /// The causes that saw something, and what became of it if they have no finding.
     pub(crate) seen: &'a [(Id, &'static str)],
-    /// The findings that are told.
+    /// The findings that are shown.
     pub(crate) shown: &'a [Finding],
-    /// The notes that are, and why.
+    /// The notes that are shown, each with the reason.
     pub(crate) little: &'a [(Finding, String)],
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn answers(story: &Story, causes: &[Cause], found: &Found) -> Vec<Ans
 }
 
 impl Found<'_> {
-    /// Why no finding of it is shown; `None` where one is.
+    /// Why no finding of the cause is shown; `None` if one is.
     fn unshown(&self, id: Id) -> Option<String> {
         if self.shown.iter().any(|f| f.cause == id) {
             return None;
@@ -124,7 +124,7 @@ impl Found<'_> {
         })
     }
 
-    /// What became of what was seen of a cause that has no finding.
+    /// What became of the traces of a cause that has no finding.
     fn left_out(&self, id: Id) -> Option<String> {
         let (_, became) = self.seen.iter().find(|(seen, _)| *seen == id)?;
         let explains = |f: &&Finding| {
@@ -138,19 +138,19 @@ impl Found<'_> {
         })
     }
 
-    /// A finding at whose place a look-alike could not be ruled out.
+    /// A shown finding at whose place this cause could not be ruled out.
     fn unsure(&self, id: Id) -> Option<&Finding> {
         let mut shown = self.shown.iter();
         shown.find(|f| f.unsure_of.contains(&id))
     }
 }
 
-/// What the recording lacks of what a cause needs.
+/// What a cause needs and the recording lacks.
 #[derive(Default)]
 struct Lacking {
     /// Parts that were not asked for.
     parts: Vec<Cow<'static, str>>,
-    /// Sources that failed, and why, or of which no part is known.
+    /// Sources that failed, with the reason, or that belong to no known part.
     sources: Vec<String>,
 }
 
@@ -159,7 +159,7 @@ impl Lacking {
         let health = &story.health;
         let mut lacking = Lacking::default();
         for any in cause.needs {
-            // The first of them is the one that tells most.
+            // The first of them is the most informative.
             let Some(source) = any.first().filter(|_| !any.iter().any(|s| health.has(s))) else {
                 continue;
             };
@@ -180,7 +180,7 @@ impl Lacking {
         lacking
     }
 
-    /// In words; `None` when nothing is lacking.
+    /// What is lacking, in words; `None` if nothing is.
     fn says(&self) -> Option<String> {
         let parts: Vec<String> = self.parts.iter().map(|p| p.to_string()).collect();
         let (were, s) = match parts.len() {
@@ -211,7 +211,7 @@ impl Grounds {
         }
     }
 
-    /// What a cause that was not found answers.
+    /// The answer of a cause that was not found.
     fn judge(&self, cause: &Cause, whole: &Whole, found: &Found) -> Verdict {
         if let Some(why) = found
             .left_out(cause.id)
@@ -234,7 +234,7 @@ impl Grounds {
         }
     }
 
-    /// Why there was nothing to look at on this ground.
+    /// Why there was nothing to examine on this ground.
     fn nothing(&self, ground: Ground) -> Option<String> {
         let plural = words::plural;
         if ground != Ground::Host && self.connections == 0 {
@@ -259,7 +259,7 @@ impl Grounds {
         }
     }
 
-    /// Where an answer does not hold.
+    /// The connects for which an answer does not hold.
     fn not_everywhere(&self, ground: Ground) -> Option<String> {
         (ground == Ground::Listeners && self.elsewhere > 0).then(|| {
             format!(

@@ -1,4 +1,4 @@
-//! A place that causes are asked about: why they do not hold where another one does.
+//! A place about which causes are asked why they do not hold where another one does.
 
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -23,11 +23,11 @@ use crate::places::slow_exchanges;
 use crate::places::unanswered_syns::UnansweredSyns;
 use crate::say::{Quantity, say};
 
-/// A cause's answer when it is asked why it does not hold at the place of another one's finding: the
-/// number that refutes it. `None` when nothing does.
+/// A cause's answer when it is asked why it does not hold at the place of another cause's finding: the number that
+/// refutes it, or `None` if nothing does.
 pub(crate) type No = fn(&Asked) -> Option<Step>;
 
-/// A place that causes are asked about; what several of them look at is derived once.
+/// A place that causes are asked about. What several of them need is derived once.
 pub(crate) struct Asked<'a> {
     pub(crate) story: &'a Story,
     pub(crate) place: &'a Place,
@@ -51,7 +51,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// The connects to the place, and what was dropped of them.
+    /// The connects to the place, and which of them were dropped.
     pub(crate) fn silent(&self) -> Option<&Rc<UnansweredSyns<'a>>> {
         let silent = self.silent.get_or_init(|| {
             let silent = match self.place {
@@ -76,7 +76,7 @@ impl<'a> Asked<'a> {
         silent.as_ref()
     }
 
-    /// The listener that it is about.
+    /// The listener that the place is about.
     pub(crate) fn listener(&self) -> Option<ListenerPlace<'a>> {
         match self.place {
             Place::Listener(index)
@@ -88,7 +88,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// What the ends that send lost, with those ends; `None` also where retransmissions were not recorded.
+    /// The losses of the sending ends, with those ends; also `None` if retransmissions were not recorded.
     pub(crate) fn losses(&self) -> Option<&Rc<Losses<'a>>> {
         if !self.story.health.has(&SourceName::Retransmits) {
             return None;
@@ -113,7 +113,7 @@ impl<'a> Asked<'a> {
         losses.as_ref()
     }
 
-    /// The connects to the place that were refused, if any were.
+    /// The refused connects to the place, if any.
     pub(crate) fn refusals(&self) -> Option<&Refusals<'a>> {
         let refusals = self.refusals.get_or_init(|| match self.place {
             Place::At(netns, at) => Refusals::at(self.story, *netns, *at),
@@ -122,7 +122,7 @@ impl<'a> Asked<'a> {
         refusals.as_ref()
     }
 
-    /// The connections that resets ended.
+    /// The connections that were ended by resets.
     pub(crate) fn resets(&self) -> Option<&ResetEnds<'a>> {
         let resets = self.resets.get_or_init(|| match self.place {
             Place::Resets(ids) => Some(ResetEnds::of(self.story, ids)),
@@ -131,7 +131,7 @@ impl<'a> Asked<'a> {
         resets.as_ref()
     }
 
-    /// The connections without options.
+    /// The connections without TCP options.
     pub(crate) fn without_options(&self) -> Option<WithoutOptions<'a>> {
         match self.place {
             Place::WithoutOptions(ids) => Some(WithoutOptions::of(self.story, ids)),
@@ -139,7 +139,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// That SYNs were answered, if with a reset: nothing dropped them.
+    /// Shows that SYNs were answered, even if with a reset: nothing dropped them.
     pub(crate) fn answered(&self) -> Option<Step> {
         match (self.refusals(), self.resets()) {
             (Some(refusals), _) => refusals.answered(),
@@ -147,8 +147,8 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// Of ends that send: the connections between their addresses, and those of them that retransmitted
-    /// their SYN.
+    /// For sending ends: the number of connections between their addresses, and how many of these retransmitted their
+    /// SYN.
     pub(crate) fn on_the_way(&self) -> Option<(u64, u64)> {
         let way = |c: &Conn| (c.netns, c.local.addr, c.remote.addr);
         let ways: AHashSet<Way> = self.losses()?.ends.iter().map(|e| way(e.conn)).collect();
@@ -157,7 +157,7 @@ impl<'a> Asked<'a> {
         Some((there.count() as u64, retried.count() as u64))
     }
 
-    /// The connects that local ports were wanted for.
+    /// The connects that needed local ports.
     pub(crate) fn destination(&self) -> Option<&Rc<Destination<'a>>> {
         let destination = self.destination.get_or_init(|| match self.place {
             Place::LocalPorts(netns, from, to) => {
@@ -168,7 +168,7 @@ impl<'a> Asked<'a> {
         destination.as_ref()
     }
 
-    /// The calls that took long.
+    /// The slow calls.
     pub(crate) fn calls(&self) -> Option<SlowCalls> {
         match self.place {
             Place::Calls(calls) => Some(calls.clone()),
@@ -176,7 +176,7 @@ impl<'a> Asked<'a> {
         }
     }
 
-    /// Of requests: that losses were no part of their time.
+    /// For requests: shows that loss repair was no part of their time.
     pub(crate) fn not_repaired(&self) -> Option<Step> {
         let all = slow_exchanges::at(self.story, self.place)?;
         let (repair_ns, whole_ns) = (all.all.repair_ns, exchanged_ns(&all.all));
@@ -190,7 +190,7 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// Of requests: that the threads that thought about them had a CPU when they wanted one.
+    /// For requests: shows that the threads that worked on them got a CPU when they wanted one.
     pub(crate) fn had_a_cpu(&self) -> Option<Step> {
         let all = slow_exchanges::at(self.story, self.place)?;
         let (alone_ns, waited_ns) = (all.all.think_alone_ns, all.all.think_runqueue_ns);
@@ -204,7 +204,7 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// Of requests: that windows and data that lay unread were no part of their time.
+    /// For requests: shows that windows and unread data were no part of their time.
     pub(crate) fn not_held_back(&self) -> Option<Step> {
         let all = slow_exchanges::at(self.story, self.place)?;
         let (send_ns, unread_ns) = (all.all.send_ns, all.all.unread_ns);
@@ -220,7 +220,8 @@ impl<'a> Asked<'a> {
         })
     }
 
-    /// Of ends whose senders are elsewhere: that the path had brought what waited here to be read.
+    /// For ends whose senders are on other hosts: shows that the path had delivered the data that waited here to be
+    /// read.
     pub(crate) fn brought(&self) -> Option<Step> {
         let Place::Receivers(ids) = self.place else {
             return None;

@@ -1,5 +1,5 @@
-//! Where a trouble of paths is told once: what many of a host's paths have is of what they share, the way out
-//! of it or the network that they lead to; and what few of its many clients on the internet have is theirs.
+//! Reports trouble on paths once. Trouble on most of a host's paths belongs to what they share: the way out of the
+//! host, or the network that they lead to. Trouble on a few of many clients on the internet is their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::place::Place;
 use crate::places::path::End;
 use crate::say::{Quantity, say};
 
-/// Causes of paths, and what paths do that have one.
+/// Causes on paths, and what affected paths do.
 const OF_PATHS: &[(Id, &str)] = &[
     (Id::PATH_LOSS, "lose packets"),
     (Id::TAIL_LOSS, "lose the last segments of bursts"),
@@ -26,14 +26,14 @@ const OF_PATHS: &[(Id, &str)] = &[
     (Id::PEER_GONE, "have fallen silent"),
     (Id::PATH_OUTAGE, "were cut off for a while"),
 ];
-/// Causes of those who read at the other end of a path: each for itself, whatever the paths share.
+/// Causes at the readers on the other end of a path: each on its own, whatever the paths share.
 const OF_READERS: &[Id] = &[Id::SLOW_READER, Id::ZERO_WINDOW, Id::RECEIVE_BUFFER_SMALL];
-/// Of those that are told of together, named.
+/// How many of the addresses that are reported together are named.
 const SHOWN_NAMES: usize = 5;
-/// Why the trouble of one of them is no finding.
+/// Why the trouble of a single one is not a finding.
 const OWN_LINE: &str = "most clients on the internet are fine: it is this one's own line";
 
-/// Findings of one cause, the most time lost first, told of what their paths share.
+/// Merges the findings of one cause, the most time lost first, by what their paths share.
 pub(crate) fn concentrated(story: &Story, cause: Id, found: Vec<Finding>) -> Vec<Finding> {
     let do_what = OF_PATHS.iter().find(|(id, _)| *id == cause);
     let do_what = do_what.map(|(_, do_what)| *do_what);
@@ -63,17 +63,17 @@ pub(crate) fn concentrated(story: &Story, cause: Id, found: Vec<Finding>) -> Vec
 struct Troubled {
     netns: u32,
     to: Addr,
-    /// It is a client's, that of a listener here.
+    /// Whether the path leads to a client of a listener on this host.
     is_client: bool,
     finding: Finding,
 }
 
 impl Troubled {
-    /// The finding again, when it is not about the path to one address.
+    /// Returns the finding as an error if it is not about the path to one address.
     fn of(story: &Story, finding: Finding) -> Result<Troubled, Box<Finding>> {
         let conns = ids(&finding).into_iter();
         let conns: Vec<&Conn> = conns.filter_map(|id| story.conn(id)).collect();
-        // A reader that is seen is an application, and no path.
+        // If the reader is recorded, the trouble is an application's, not a path's.
         let is_application = [Id::SLOW_READER, Id::ZERO_WINDOW].contains(&finding.cause)
             && (conns.is_empty() || conns.iter().any(|c| c.peer.is_some()))
             || matches!(finding.place, Some(Place::Receivers(_)));
@@ -97,7 +97,7 @@ impl Troubled {
         }
     }
 
-    /// Where to, and what it cost.
+    /// The address and what the trouble cost.
     fn named(&self) -> String {
         match self.finding.lost_s.claimed() {
             0 => self.to.to_string(),
@@ -106,18 +106,18 @@ impl Troubled {
     }
 }
 
-/// The addresses that a namespace moved data to.
+/// The addresses to which a namespace sent data.
 #[derive(Default)]
 struct Paths {
     to: BTreeSet<Addr>,
-    /// Of those, clients of its listeners.
+    /// The clients of its listeners among them.
     clients: BTreeSet<Addr>,
-    /// How many of those are on the internet.
+    /// How many of these clients are on the internet.
     of_internet: usize,
 }
 
 impl Paths {
-    /// Of each of these namespaces.
+    /// The paths of each of these namespaces.
     fn of(story: &Story, of_netns: impl Iterator<Item = u32>) -> BTreeMap<u32, Paths> {
         let mut all: BTreeMap<u32, Paths> = of_netns.map(|n| (n, Paths::default())).collect();
         for (id, conn) in (0..).zip(&story.conns) {
@@ -138,7 +138,7 @@ impl Paths {
         all
     }
 
-    /// The same findings, of those that share what is at fault one.
+    /// The findings, those that share what is at fault merged into one.
     fn told(&self, troubled: Vec<Troubled>, do_what: &str) -> Vec<Finding> {
         if are_most(&troubled, self.to.len()) {
             let out = Shared {
@@ -173,7 +173,7 @@ impl Paths {
         told
     }
 
-    /// One that shares its trouble with none: of many clients on the internet it is a note.
+    /// A finding that shares its trouble with no other. It is a note if the server has many clients on the internet.
     fn alone(&self, troubled: Troubled) -> Finding {
         let Troubled {
             to,
@@ -189,18 +189,18 @@ impl Paths {
     }
 }
 
-/// What paths in trouble share.
+/// What the paths in trouble share.
 struct Shared {
     /// The paths, in the plural.
     paths: String,
     /// What is at fault.
     what: String,
-    /// How many paths there are.
+    /// How many such paths there are.
     all: u64,
 }
 
 impl Shared {
-    /// As one finding: the evidence is of the first, which lost most.
+    /// Merges them into one finding. Its evidence is the first one's, which lost most.
     fn told(&self, troubled: Vec<Troubled>, do_what: &str) -> Option<Finding> {
         let n = addresses(&troubled) as u64;
         let named: Vec<String> = troubled
@@ -246,7 +246,7 @@ fn ids(finding: &Finding) -> Vec<ConnId> {
     ids.to_vec()
 }
 
-/// Addresses that findings are about.
+/// The number of addresses that the findings are about.
 fn addresses(troubled: &[Troubled]) -> usize {
     let to: BTreeSet<Addr> = troubled.iter().map(|one| one.to).collect();
     to.len()
@@ -257,7 +257,7 @@ fn are_most(troubled: &[Troubled], of: usize) -> bool {
     n > 1 && n as f64 > of as f64 * limits::OF_PATHS.share()
 }
 
-/// Whether an address is not of a network that somebody runs for himself.
+/// Whether an address is on the internet rather than in a private network.
 fn is_internet(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(v4) => {
@@ -269,7 +269,7 @@ fn is_internet(ip: IpAddr) -> bool {
     }
 }
 
-/// The network that an address is in: the least that is routed on the internet on its own (/24), or a link (/64).
+/// The network of an address: the smallest that is routed on the internet on its own (/24), or a link (/64).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Network(Addr, u8);
 

@@ -1,5 +1,5 @@
-//! The stretches of a recording in which trouble was much denser than in the whole: judged on their own,
-//! as four minutes of it are lost in the averages of an hour.
+//! The stretches of a recording in which trouble was much denser than in the whole. They are judged on their own,
+//! because four minutes are lost in the averages of an hour.
 
 use analysis::{Story, Trouble};
 use serde::{Deserialize, Serialize};
@@ -12,17 +12,17 @@ use crate::limits;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Episode {
-    /// Its start after that of the recording, s.
+    /// Its start, counted from the start of the recording, s.
     pub from_s: f64,
-    /// Its end after the start of the recording, s.
+    /// Its end, counted from the start of the recording, s.
     pub to_s: f64,
 }
 
-/// Episodes judged, the worst; and of each kind of trouble and scale.
+/// The maximum number of episodes that are judged, in all and per kind of trouble and window.
 const MAX_EPISODES: usize = 8;
 const MAX_OF_KIND: usize = 3;
 
-/// A part of the time of a recording, ns of CLOCK_MONOTONIC.
+/// A part of a recording, in ns of CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Stretch {
     pub(crate) from_ns: u64,
@@ -30,7 +30,7 @@ pub(crate) struct Stretch {
 }
 
 impl Stretch {
-    /// Whether most of it is in the other.
+    /// Whether most of it lies within the other.
     fn is_in(self, other: Stretch) -> bool {
         let both = self
             .to_ns
@@ -39,7 +39,7 @@ impl Stretch {
         limits::MOST.reached(both, self.to_ns.saturating_sub(self.from_ns))
     }
 
-    /// As it is told.
+    /// The stretch as it is reported.
     pub(crate) fn told(self, story: &Story) -> Episode {
         let after = |ns: u64| rounded(ns.saturating_sub(story.start_ns) as f64 / 1e9);
         Episode {
@@ -49,7 +49,7 @@ impl Stretch {
     }
 }
 
-/// The episodes of a recording, in order of time.
+/// The episodes of a recording, in chronological order.
 pub(crate) fn episodes(story: &Story) -> Vec<Stretch> {
     let troubles = &story.troubles;
     let mut all: Vec<(f64, Stretch)> = Vec::new();
@@ -79,7 +79,7 @@ pub(crate) fn episodes(story: &Story) -> Vec<Stretch> {
             }));
         }
     }
-    // What is nearly the whole has been judged as the whole.
+    // A stretch that is most of the recording has been judged with the whole.
     let whole = story.end_ns.saturating_sub(story.start_ns);
     all.retain(|(_, s)| !limits::MOST.exceeded(s.to_ns.saturating_sub(s.from_ns), whole));
     all.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -94,7 +94,8 @@ pub(crate) fn episodes(story: &Story) -> Vec<Stretch> {
     apart
 }
 
-/// Less than this in a window is what any host has: some packets; of waiting for a CPU, three tenths of it.
+/// The amount in a window below which it is normal for any host: a few packets, or waiting for a CPU for three tenths
+/// of the window.
 fn least(trouble: Trouble, scale_s: u64) -> f64 {
     match trouble {
         Trouble::Runnable => limits::EPISODE_WAITS.ms() as f64 * scale_s as f64,
@@ -102,15 +103,15 @@ fn least(trouble: Trouble, scale_s: u64) -> f64 {
     }
 }
 
-/// A run of bins, from one to before another, and by how much it stands out of the whole.
+/// A run of bins (the end is exclusive), and how far it stands out from the whole.
 struct Dense {
     from: usize,
     to: usize,
-    /// Logarithm of the likelihood that it has a rate of its own (the scan statistic of Kulldorff).
+    /// The log-likelihood ratio that it has a rate of its own (Kulldorff's scan statistic).
     stands_out: f64,
 }
 
-/// The runs of bins that stand out the most, made of windows of this width.
+/// The runs of bins that stand out most, built from windows of this width.
 fn dense(bins: &[u32], width: usize, least: f64) -> Vec<Dense> {
     if width == 0 || bins.len() < width * limits::EPISODE_TIMES_LONGER.as_usize() {
         return Vec::new();
@@ -124,7 +125,7 @@ fn dense(bins: &[u32], width: usize, least: f64) -> Vec<Dense> {
     let bound = least
         .max(usual * limits::EPISODE_DENSER.times())
         .max(usual + limits::EPISODE_DEVIATIONS.times() * usual.sqrt());
-    // Windows that overlap by half: what lasts for one is whole in one, or nearly.
+    // The windows overlap by half, so that trouble as long as a window lies in one, or nearly so.
     let starts = (0..bins.len()).step_by(width.div_ceil(2));
     let sums: Vec<(usize, f64)> = starts.map(|from| (from, sum(from, from + width))).collect();
     let mut by_sum: Vec<usize> = (0..sums.len()).collect();
@@ -145,7 +146,7 @@ fn dense(bins: &[u32], width: usize, least: f64) -> Vec<Dense> {
             sums[first].0,
             bins.len().min(sums[last.unwrap_or(peak)].0 + width),
         );
-        // Without the quiet ends of its windows.
+        // Trims the quiet bins at both ends.
         let run = &bins[from..to];
         let quiet = |n: &&u32| **n == 0;
         let (before, after) = (
@@ -185,11 +186,11 @@ mod tests {
     #[test]
     fn what_goes_on_all_the_time_or_now_and_then_is_none() {
         assert!(runs(&[7; 600], 60).is_empty());
-        // Ten in a day are in no window together.
+        // Ten in a day never share a window.
         let mut day = vec![0; 86_400];
         (0..10).for_each(|i| day[i * 8_000] = 1);
         assert!([2, 10, 60].iter().all(|w| runs(&day, *w).is_empty()));
-        // A rate that varies as chance has it.
+        // A rate that varies by chance.
         let varies: Vec<u32> = (0..3_600u64)
             .map(|i| (i * i * 2_654_435_761 % 7) as u32)
             .collect();
@@ -203,7 +204,7 @@ mod tests {
         assert_eq!(runs(&minute, 2).len(), 1);
         minute[50] = 40;
         assert_eq!(runs(&minute, 2).len(), 2);
-        // A recording of a few seconds is judged whole.
+        // A recording of a few seconds is judged as a whole.
         assert!(runs(&[0, 0, 40, 0, 0], 2).is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! Asks the causes: what holds, what follows from what, which rivals are ruled out, and what matters most.
+//! Asks the causes: what holds, what follows from what, which rivals are ruled out, what matters most.
 
 use ahash::AHashSet;
 use analysis::Story;
@@ -22,25 +22,25 @@ use crate::place::Place;
 use crate::rank::{rank, weight};
 use crate::verdict::Verdict;
 
-/// What the causes say of a story.
+/// What the causes say about a story.
 #[derive(Default)]
 pub(crate) struct Judged {
     /// The findings, the most time lost first.
     pub(crate) findings: Vec<Finding>,
-    /// Cases that cost too little, with why.
+    /// Cases that cost too little, each with the reason.
     pub(crate) little: Vec<(Finding, String)>,
-    /// Causes that found more than is told, and how much more.
+    /// Causes that found more than is reported, and how many more.
     pub(crate) cut: Vec<(Id, usize)>,
-    /// Causes of which something was seen, and what became of it where it is no finding of theirs.
+    /// Causes that saw something, and what became of it where they have no finding.
     pub(crate) seen: Vec<(Id, &'static str)>,
 }
 
-/// What becomes of what a cause sees and no finding of it tells.
+/// What happened to traces that a cause saw but that are not in any finding of it.
 const IF_ASKED: &str =
     "traces of it were seen; they are reported when asked about (a filter, a command)";
 const UNDER_ANOTHER: &str = "its symptoms are reported under another finding";
 
-/// Asks some causes; what somebody asked about is told though it would be no finding.
+/// Asks some causes. Cases that the user asked about are reported even if they are too small to be a finding.
 pub(crate) fn judge(story: &Story, causes: &[Cause], inquiry: &Inquiry) -> Judged {
     let mut all = Vec::new();
     let mut judged = Judged::default();
@@ -92,8 +92,8 @@ pub(crate) fn judge(story: &Story, causes: &[Cause], inquiry: &Inquiry) -> Judge
 }
 
 impl Judged {
-    /// Takes what was found in a part of the time, of so many seconds: what holds in the whole as well holds there the most, and
-    /// the part dates it if it holds half of what the whole cost.
+    /// Merges what was found in an episode of a recording of so many seconds. A finding that also holds in the whole
+    /// recording is usually reported there; the episode dates it if it accounts for half of the cost in the whole.
     pub(crate) fn take(&mut self, part: Judged, episode: Episode, seconds: f64) {
         for mut finding in part.findings {
             finding.episodes = vec![episode];
@@ -109,7 +109,7 @@ impl Judged {
                 continue;
             };
             let mut episodes = std::mem::take(&mut known.episodes);
-            // One that holds in the whole as well tells more than its part.
+            // A finding in the whole recording has more evidence than one in a part of it.
             let dates = limits::MOST.reached(weight(&finding), weight(known))
                 && !goes_on(known, episode, seconds);
             if episodes.is_empty() && !dates {
@@ -125,14 +125,14 @@ impl Judged {
     }
 }
 
-/// What follows from a cause at the same place.
+/// The causes whose symptoms follow from this one at the same place.
 fn explains(finding: &Finding) -> &'static [Id] {
     let cause = ALL.iter().find(|c| c.id == finding.cause);
     cause.map_or(&[], |c| c.explains)
 }
 
-/// Whether what was found in a part of the time follows from what holds in the whole, at a place that is the same in
-/// both: an index is of one story.
+/// Whether a finding in an episode follows from one in the whole recording at the same place. Only places that are the
+/// same in both count: an index belongs to one story.
 fn entails(known: &Finding, part: &Finding) -> bool {
     let here = matches!(
         known.place,
@@ -141,8 +141,8 @@ fn entails(known: &Finding, part: &Finding) -> bool {
     here && known.place == part.place && explains(known).contains(&part.cause)
 }
 
-/// Whether one tells already of most of those that suffer from the other: it knows more of the time. When an end
-/// began that is older than the part the part does not know.
+/// Whether a known finding already covers most of the ends of the other. The known one sees more of the time. An
+/// episode does not know when an end began that is older than the episode.
 fn tells(known: &Finding, other: &Finding) -> bool {
     let ends = |f: &Finding| -> AHashSet<_> {
         let all = f.lost_s.ends();
@@ -154,7 +154,7 @@ fn tells(known: &Finding, other: &Finding) -> bool {
     told > 0 && limits::MOST.reached(told, of.len())
 }
 
-/// Whether the episode is the rest of what began shortly before it, or of what it is a large part of.
+/// Whether the episode is the rest of a trouble that began shortly before it, or is a large part of that trouble.
 fn goes_on(known: &Finding, episode: Episode, seconds: f64) -> bool {
     let lasts = episode.to_s - episode.from_s;
     let since = known.since.as_ref().map(|since| since.after_start_s);
@@ -165,20 +165,21 @@ fn goes_on(known: &Finding, episode: Episode, seconds: f64) -> bool {
     })
 }
 
-/// Whether two findings are of the same cause at the same place.
+/// Whether two findings have the same cause at the same place.
 fn same(a: &Finding, b: &Finding) -> bool {
     let at = |f: &Finding| (f.cause, f.scope.netns.inode, f.scope.role);
     at(a) == at(b) && a.scope.place() == b.scope.place()
 }
 
-/// Whether what a cause cost may be what its consequence did: of what cost several times as much it is not the reason.
+/// Whether a cause may account for the cost of its consequence. It is not the reason for something that cost several
+/// times as much.
 fn accounts_for(by: &Finding, consequence: &Finding) -> bool {
     let (cost, of) = (weight(by), weight(consequence));
     cost == 0 || of <= cost.saturating_mul(limits::CONSEQUENCE.count())
 }
 
-/// Leaves out what follows from another finding at the same place. What is too little to be a finding does not
-/// take one away that matters.
+/// Drops findings that follow from another one at the same place. A case that is too small to be a finding does not
+/// displace one that matters.
 fn drop_consequences(story: &Story, inquiry: &Inquiry, all: &mut Vec<Finding>) {
     let matters = |f: &Finding| matters::too_little(story, f, inquiry.asks(f)).is_none();
     let causes: Vec<&Finding> = all.iter().filter(|f| !explains(f).is_empty()).collect();
@@ -198,8 +199,7 @@ fn drop_consequences(story: &Story, inquiry: &Inquiry, all: &mut Vec<Finding>) {
     all.retain(|_| stays.next().unwrap_or(true));
 }
 
-/// Has each rival say why it does not hold where the finding does. One that does not say so lowers the
-/// confidence.
+/// Asks each rival why it does not hold where the finding does. A rival that cannot be ruled out lowers the confidence.
 fn ask_rivals(story: &Story, cause: &Cause, finding: &mut Finding) {
     let Some(place) = finding.place.clone() else {
         return;

@@ -1,4 +1,5 @@
-//! A process that is late because its own connects fail is told with these: a proxy's clients wait for its backend.
+//! Reports a process that answers late because its own connects fail under the finding about these connects: a proxy's
+//! clients wait for its backend.
 
 use analysis::{Conn, Story};
 
@@ -6,16 +7,16 @@ use crate::finding::{Finding, Step};
 use crate::limits;
 use crate::place::Place;
 
-/// Findings, the most time lost first, without those that the failing connects of the same process explain.
+/// The findings, the most time lost first, without those that the same process's failing connects explain.
 pub(crate) fn told_with_connects(story: &Story, ranked: Vec<Finding>) -> Vec<Finding> {
     let (late, mut others): (Vec<_>, Vec<_>) = ranked.into_iter().partition(|f| f.waits_for_others);
     let mut told = Vec::new();
     for late in late {
         let behind = |f: &Finding| late.scope.pid.map_or(0, |pid| failing(story, f, pid));
-        // A note takes no finding away.
+        // A note does not displace a finding.
         let causes = others.iter_mut().filter(|f| f.note.is_none());
         let most = causes.max_by_key(|f| behind(f));
-        // One failed connect and more for each late answer, or for every second one where they are retried.
+        // There is at least one failed connect per late answer, or per second one if they are retried.
         match most.filter(|f| limits::MOST.reached(behind(f), late.impact.affected.max(1))) {
             Some(cause) => tell(cause, late),
             None => told.push(late),
@@ -25,7 +26,7 @@ pub(crate) fn told_with_connects(story: &Story, ranked: Vec<Finding>) -> Vec<Fin
     told
 }
 
-/// How many connects of a process that failed, or had to be tried again, a finding is about.
+/// How many of the connects in a finding belong to a process and failed or were retried.
 fn failing(story: &Story, finding: &Finding, pid: u32) -> u64 {
     let own = |conn: &&Conn| {
         let late = conn.failed() || conn.syn_retries > 0 || conn.established_ns.is_none();
@@ -68,7 +69,8 @@ mod tests {
     use crate::id::Id;
     use synth::{CLIENT, Dial, Fate, Fixture, Listen, RequestMix, SERVER};
 
-    /// A server answers 30 requests late; its thread waits in a call, and a process asks a port where nobody listens.
+    /// A server answers 30 requests late. Its thread waits in a call, and a process connects to a port without a
+    /// listener.
     fn proxy(waits_in: &'static str, pid: u32) -> Fixture {
         let mut f = Fixture::new();
         f.listen(Listen::default());
@@ -97,7 +99,7 @@ mod tests {
     fn a_process_whose_connects_fail_is_late_for_that() {
         let both = [Id::SLOW_APPLICATION, Id::CONNECTION_REFUSED];
         let causes = |f: &Fixture| found(f).iter().map(|f| f.cause).collect::<Vec<_>>();
-        // Another process's connects, and a lock, are no reason.
+        // Another process's connects, or a lock, are not the reason.
         assert_eq!(causes(&proxy("epoll_wait", 4_000)), both);
         assert_eq!(causes(&proxy("futex", 812)), both);
         let all = found(&proxy("epoll_wait", 812));

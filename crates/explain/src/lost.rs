@@ -1,4 +1,4 @@
-//! The time that connections lost to a finding: what its cause claims of the account.
+//! The time that connections lost to a finding: the share of the time account that its cause claims.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,105 +11,105 @@ use crate::callers::{self, Caller, Callers};
 use crate::limits;
 use crate::other_family::OtherFamily;
 
-/// An end, as no other is.
+/// The key that identifies an end.
 pub(crate) type End = (u32, Endpoint, Endpoint, u64);
 
-/// Time that connections lost to one finding, all ends together.
+/// The time that connections lost to one finding, over all ends.
 #[derive(Clone, Debug, Default)]
 pub struct Lost {
-    /// Once all findings are known; `None` when there is nothing to measure it against.
+    /// The settled time, known once all findings are; `None` if there is nothing to measure it against.
     seconds: Option<f64>,
     of_ends: BTreeMap<(End, State), u64>,
-    /// Ends that failed while another one's outage lasted: it is counted once.
+    /// Ends that failed during another one's outage, which is counted once.
     within: BTreeSet<End>,
-    /// Time of ends that are on another host, or that cannot be told.
+    /// Time of ends that are on another host or cannot be named.
     elsewhere_ns: u64,
-    /// How often it happened, and how often it could have; `None` when as often as ends lost time.
+    /// How often it happened, and how often it could have happened; `None` if it happened once per end that lost time.
     times: Option<(u64, u64)>,
-    /// What is counted of exchanges, where it is these that lost time.
+    /// The counts of exchanges, if it is exchanges that lost time.
     exchanges: Option<OfExchanges>,
-    /// For how long nobody at all was served, ns.
+    /// The time in which no client at all was served, ns.
     outage_ns: u64,
 }
 
-/// What is counted of the exchanges of a service, of which some lost time.
+/// Counts of the exchanges of a service, some of which lost time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OfExchanges {
-    /// Those that did, and all.
+    /// The exchanges that lost time, and all of them.
     pub(crate) slow: u64,
     pub(crate) of: u64,
-    /// Connections over which those went that are told one by one.
+    /// The connections of the slow exchanges that are reported one by one.
     pub(crate) connections: u64,
-    /// Time that they lost, and that all took, ns.
+    /// The time that the slow ones lost, and the time that all took, ns.
     pub(crate) lost_ns: u64,
     pub(crate) whole_ns: u64,
-    /// The longest that one was neither accepted nor read, ns.
+    /// The longest time that one was neither accepted nor read, ns.
     pub(crate) stalled_ns: u64,
 }
 
-/// The end of a connection as claims name it.
+/// The key of a connection's end in claims.
 pub(crate) fn end(conn: &Conn) -> End {
     (conn.netns, conn.local, conn.remote, conn.start_ns)
 }
 
 impl Lost {
-    /// How long, s; `None` when there is nothing to measure it against.
+    /// The lost time, s; `None` if there is nothing to measure it against.
     pub fn seconds(&self) -> Option<f64> {
         self.seconds
     }
 
-    /// The ends that lost some.
+    /// The ends that lost time.
     pub(crate) fn ends(&self) -> impl Iterator<Item = End> + '_ {
         let claim = self.of_ends.keys().map(|(end, _)| *end);
         claim.chain(self.within.iter().copied())
     }
 
-    /// What happened so often, of so many times that it could have: segments lost of those sent.
+    /// Sets how often it happened and how often it could have happened: segments lost of those sent.
     pub(crate) fn happened(mut self, times: u64, of: u64) -> Lost {
         self.times = Some((times, of));
         self
     }
 
-    /// How often it happened, and how often it could have, where its cause counts that.
+    /// How often it happened, and how often it could have happened, if the cause counts that.
     pub(crate) fn times(&self) -> Option<(u64, u64)> {
         self.times
     }
 
-    /// It is exchanges that lost time.
+    /// Sets the counts of the exchanges that lost time.
     pub(crate) fn of_exchanges(mut self, exchanges: OfExchanges) -> Lost {
         self.exchanges = Some(exchanges);
         self
     }
 
-    /// What is counted of exchanges, where it is these that lost time.
+    /// The counts of exchanges, if it is exchanges that lost time.
     pub(crate) fn exchanges(&self) -> Option<OfExchanges> {
         self.exchanges
     }
 
-    /// Part of it was lost while nobody at all was served, for so long, ns.
+    /// Notes that part of it was lost while no client at all was served, for so many ns.
     pub(crate) fn in_outage(mut self, ns: Option<u64>) -> Lost {
         self.outage_ns = self.outage_ns.max(ns.unwrap_or(0));
         self
     }
 
-    /// For how long nobody at all was served, ns.
+    /// The time in which no client at all was served, ns.
     pub(crate) fn outage_ns(&self) -> u64 {
         self.outage_ns
     }
 
-    /// Who lost how much, ns, of which state of its account.
+    /// Each end with the time that it lost, ns, per state of its account.
     pub(crate) fn cells(&self) -> impl Iterator<Item = (End, State, u64)> + '_ {
         self.of_ends
             .iter()
             .map(|((end, state), ns)| (*end, *state, *ns))
     }
 
-    /// Time lost by ends that are not here, ns.
+    /// The time lost by ends that are not on this host, ns.
     pub(crate) fn elsewhere_ns(&self) -> u64 {
         self.elsewhere_ns
     }
 
-    /// What is claimed, ns: what it comes to once it is settled, before that all of it.
+    /// The claimed time, ns: the settled time, or all of the claim before it is settled.
     pub(crate) fn claimed(&self) -> u64 {
         match self.seconds {
             Some(s) => (s * 1e9) as u64,
@@ -120,12 +120,12 @@ impl Lost {
         }
     }
 
-    /// Nothing is known of the time that was lost.
+    /// The lost time is not known.
     pub fn unknown() -> Lost {
         Lost::default()
     }
 
-    /// Time lost by ends that nobody here saw.
+    /// Time lost by ends that were not seen on this host.
     pub fn elsewhere(ns: u64) -> Lost {
         Lost {
             elsewhere_ns: ns,
@@ -133,7 +133,7 @@ impl Lost {
         }
     }
 
-    /// Connects that were delayed: what each took beyond a round trip; and outages of those that failed.
+    /// The time of delayed connects beyond a round trip, and the outages of failed ones.
     pub fn connects<'a>(story: &Story, conns: impl IntoIterator<Item = &'a Conn>) -> Lost {
         let mut lost = Lost::default();
         let mut failed = Vec::new();
@@ -149,10 +149,10 @@ impl Lost {
         lost.and(Lost::outages(story, failed))
     }
 
-    /// Connects or requests that failed: each costs its caller the time until its next success there; one
-    /// that has stopped trying, until anybody of its namespace succeeds there; or until the end of the
-    /// recording. One that the other family of addresses made good cost the time until then; of who asked from
-    /// elsewhere and did not come again no more is known than that it failed. Overlaps count once.
+    /// The time that failed connects or requests cost. Each costs its caller the time until its next success there. If
+    /// the caller has stopped trying, it is the time until any caller of its namespace succeeds there, or until the end
+    /// of the recording. An attempt that succeeded over the other address family costs the time until then. A remote
+    /// caller that did not come back is known only to have failed. Overlaps count once.
     pub fn outages<'a>(story: &Story, conns: impl IntoIterator<Item = &'a Conn>) -> Lost {
         let conns: Vec<&Conn> = conns.into_iter().collect();
         if conns.is_empty() {
@@ -169,12 +169,12 @@ impl Lost {
                 lost.add(conn, State::Connecting, ns);
                 continue;
             }
-            // An attempt costs from its beginning on, what stood from its end on.
+            // A failed attempt costs time from its start, an established connection from its end.
             let from = match conn.established_ns {
                 None => conn.start_ns,
                 Some(_) => conn.ended_ns.unwrap_or(conn.start_ns),
             };
-            // Of an older one whose end was not recorded no moment is known.
+            // If an older connection's end was not recorded, the moment is not known.
             let from = from.max(story.start_ns);
             failed
                 .entry(callers.caller(conn))
@@ -222,7 +222,7 @@ impl Lost {
         lost
     }
 
-    /// A share of the time that ends spent in some states.
+    /// A share of the time that ends spent in the given states.
     pub(crate) fn states<'a>(
         story: &Story,
         conns: impl IntoIterator<Item = &'a Conn>,
@@ -240,7 +240,7 @@ impl Lost {
         lost
     }
 
-    /// So much of the time of an end in a state.
+    /// Adds lost time of an end in a state.
     pub(crate) fn add(&mut self, conn: &Conn, state: State, ns: u64) {
         if ns > 0 {
             let claimed = self.of_ends.entry((end(conn), state)).or_default();
@@ -248,7 +248,7 @@ impl Lost {
         }
     }
 
-    /// Both.
+    /// The sum of both.
     pub(crate) fn and(mut self, other: Lost) -> Lost {
         for (cell, ns) in other.of_ends {
             let claimed = self.of_ends.entry(cell).or_default();
@@ -261,7 +261,7 @@ impl Lost {
         self.in_outage(Some(other.outage_ns))
     }
 
-    /// These, or what another way of telling says where these are nothing.
+    /// This one, or if it is empty the result of another way to measure.
     pub(crate) fn or(self, other: impl FnOnce() -> Lost) -> Lost {
         if self.of_ends.is_empty() && self.elsewhere_ns == 0 {
             other()
@@ -298,13 +298,13 @@ impl<'de> Deserialize<'de> for Lost {
     }
 }
 
-/// When a caller's last attempt failed; `None` while one still hangs.
+/// When a caller's last attempt failed; `None` if one still hangs.
 fn stopped_trying(failed: &[(u64, &Conn)]) -> Option<u64> {
     let ends = failed.iter().map(|(_, conn)| conn.ended_ns);
     ends.collect::<Option<Vec<u64>>>()?.into_iter().max()
 }
 
-/// What is claimed of each state of each end: what several claim counts once, ns.
+/// The claimed time per end and state, ns. Time that several claim counts once.
 pub(crate) fn claimed_once<'a>(
     claims: impl Iterator<Item = &'a Lost>,
 ) -> AHashMap<(End, State), u64> {
@@ -316,8 +316,8 @@ pub(crate) fn claimed_once<'a>(
     once
 }
 
-/// Gives each the time that was lost to it: what several claim is shared by what each claims, and no more is lost than
-/// the most of that.
+/// Settles the claims. Time that several claim is divided in proportion to their claims, and adds up to no more than
+/// the largest of them.
 pub(crate) fn settle<'a>(claims: impl Iterator<Item = &'a mut Lost>) {
     let mut claims: Vec<&mut Lost> = claims.collect();
     let once = claimed_once(claims.iter().map(|claim| &**claim));
@@ -347,7 +347,7 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// A story of 300 refused connects of one caller.
+    /// A story with 300 refused connects of one caller.
     fn refused() -> Story {
         let written = cases::refused().write().expect("writes");
         Story::read(&written.recording).expect("reads")
@@ -366,7 +366,7 @@ mod tests {
         failed.truncate(3);
         for (conn, at) in failed.iter_mut().zip([10, 11, 13]) {
             (conn.start_ns, conn.pid) = (at * S, Some(5));
-            // It asked a listener that is here, too: it is no other caller for that.
+            // The listener is on this host too; that does not make it another caller.
             conn.listener = Some(0);
             conn.ended_ns = Some(at * S);
         }
@@ -377,16 +377,16 @@ mod tests {
         (story.start_ns, story.end_ns) = (0, 15 * S);
         // From 10 to 12 s, and from 13 s to the end.
         assert_eq!(seconds(&story, &failed), 4.0);
-        // Somebody else's success ends nothing while it goes on trying.
+        // Another caller's success does not end the outage while it keeps trying.
         story.conns[3].pid = Some(6);
         assert_eq!(seconds(&story, &failed), 5.0);
-        // It tries no more, and somebody else shows that one could.
+        // It has stopped trying, and another caller's success shows that the place works.
         story.conns[3].established_ns = Some(14 * S);
         assert_eq!(seconds(&story, &failed), 4.0);
-        // The least that one costs, though the recording ends at once.
+        // The least that one failure costs, although the recording ends at once.
         story.end_ns = 13 * S;
         assert_eq!(seconds(&story, &failed[2..]), 1.0);
-        // Older than the recording, its end lost: no more than there is a recording of.
+        // Older than the recording and its end not recorded: it costs at most the recording's length.
         (story.start_ns, story.end_ns) = (9 * S, 15 * S);
         (failed[0].start_ns, failed[0].established_ns) = (0, Some(0));
         failed[0].ended_ns = None;
@@ -405,7 +405,7 @@ mod tests {
         story.conns = failed.clone();
         (story.start_ns, story.end_ns) = (0, 15 * S);
         assert_eq!(seconds(&story, &failed), 5.0);
-        // Each goes on by itself where it tries again.
+        // Each process that tries again is a caller of its own.
         for (nth, again) in failed.clone().into_iter().enumerate() {
             let start_ns = (14 * S).saturating_add(nth as u64);
             story.conns.push(Conn { start_ns, ..again });
@@ -440,7 +440,7 @@ mod tests {
         (well.outcome, well.established_ns) = (Outcome::Closed, Some(10 * S + S / 2));
         story.conns = vec![failed.clone(), well];
         assert_eq!(seconds(&story, std::slice::from_ref(&failed)), 0.5);
-        // Another one's success is no help, nor one that began too late.
+        // Another process's success does not help, nor does one that began too late.
         story.conns[1].pid = Some(4_000_000);
         assert!(seconds(&story, std::slice::from_ref(&failed)) > 3_000.0);
         (story.conns[1].pid, story.conns[1].start_ns) = (failed.pid, 11 * S);

@@ -1,7 +1,8 @@
-//! What is a finding, in one place: a case that cost its service enough, or hung somebody; else it is a note.
+//! Decides in one place what is a finding: a case that cost its service enough, or that made a connection hang.
+//! Anything less is a note.
 //!
-//! The famous cases set the bounds: a service lost most of its time to 3 connects in 1,000 that met a
-//! TIME_WAIT socket, so the share of connections asked for is small, and that of time is what counts.
+//! The famous cases set the bounds. One service lost most of its time to 3 connects in 1,000 that met a TIME_WAIT
+//! socket, so the required share of connections is small, and the share of the time is what counts.
 
 use std::collections::BTreeMap;
 
@@ -17,8 +18,8 @@ use crate::limits;
 use crate::lost::{End, end};
 use crate::say::Quantity;
 
-/// Why a case is no finding; `None` of one that is. What nobody can measure the cost of is one, told last.
-/// What somebody asked about is one, too.
+/// Why a case is not a finding; `None` if it is one. A case whose cost cannot be measured is a finding, reported last.
+/// A case that the user asked about is one, too.
 pub(crate) fn too_little(story: &Story, finding: &Finding, asked: bool) -> Option<String> {
     if asked {
         return None;
@@ -33,22 +34,22 @@ pub(crate) fn too_little(story: &Story, finding: &Finding, asked: bool) -> Optio
     (!stake.matters()).then(|| stake.says())
 }
 
-/// What a case cost, and of how much.
+/// What a case cost, and the totals to compare it with.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Stake {
-    /// Ends that lost time.
+    /// The number of ends that lost time.
     ends: u64,
-    /// How often it happened, and how often it could have.
+    /// How often it happened, and how often it could have happened.
     times: (u64, u64),
-    /// Time that was lost, and time that the ends of the services were not idle, ns.
+    /// The time that was lost, and the time that the services' ends were not idle, ns.
     lost_ns: (u64, u64),
-    /// The longest that one end lost, ns.
+    /// The longest time that a single end lost, ns.
     longest_ns: u64,
-    /// The longest time in which nobody was served, ns.
+    /// The longest time in which no client was served, ns.
     outage_ns: u64,
-    /// Of the caller that failed most: how often, of how many attempts, over how long, ns.
+    /// For the caller that failed most: its failures, its attempts, and the time that they span, ns.
     failed: (u64, u64, u64),
-    /// Of the transfers that lost time of sending: lost, and all of it, ns.
+    /// For the transfers that lost sending time: the lost time and all of it, ns.
     sending: (u64, u64),
 }
 
@@ -62,7 +63,7 @@ impl Stake {
         often && at_least(self.times, limits::ONE_IN_A_THOUSAND.share()) && at_least(self.lost_ns, limits::SHARE_OF_TIME.share())
             || often && at_least(self.lost_ns, limits::MUCH_OF_TIME.share())
             || self.longest_ns >= limits::STALL.ns()
-            // Of clients that hang, few connect: their share stays small however long it lasts.
+            // Clients that hang start few new connects, so their share stays small however long it lasts.
             || self.outage_ns >= limits::OUTAGE.ns()
             || failed >= limits::FAILED_AGAIN.count()
                 && over_ns >= limits::FAILED_OVER.ns()
@@ -98,7 +99,7 @@ impl Stake {
         let mut stake = Stake::of_ends(story, finding);
         stake.outage_ns = outage_ns;
         if elsewhere_ns > 0 {
-            // Of ends that are not here: as its cause counts them, in the time of the recording.
+            // Ends on other hosts: counted as the cause does, against the length of the recording.
             let Impact { affected, of, .. } = finding.impact;
             let whole_ns = story.end_ns.saturating_sub(story.start_ns);
             stake.ends = stake.ends.saturating_add(affected);
@@ -106,7 +107,7 @@ impl Stake {
             stake.times.1 = stake.times.1.saturating_add(of);
             stake.lost_ns.0 = stake.lost_ns.0.saturating_add(elsewhere_ns);
             stake.lost_ns.1 = stake.lost_ns.1.saturating_add(whole_ns);
-            // Few hang as long as all of them together.
+            // If few are affected, one may have hung for all of the time.
             let each = elsewhere_ns
                 / if affected < limits::OFTEN.count() {
                     1
@@ -152,22 +153,22 @@ impl Stake {
         for (_, conn) in served() {
             let spent = account::of_end(story, conn);
             stake.times.1 += 1;
-            // No end was awake for longer than there is a recording of.
+            // No end can be awake for longer than the recording.
             let awake = spent.awake().min(whole_ns);
             stake.lost_ns.1 = stake.lost_ns.1.saturating_add(awake);
             *attempts.entry(callers.caller(conn)).or_default() += 1;
             let Some(ns) = of_end(conn) else { continue };
             stake.ends += 1;
             stake.lost_ns.0 = stake.lost_ns.0.saturating_add(ns);
-            // One that failed kept its caller for as long as it tried. What follows is an outage, if it
-            // went on trying.
+            // A failed connect kept its caller waiting for as long as it tried. The time after it is an outage, if the
+            // caller kept trying.
             let tried_ns = conn.ended_ns.filter(|_| conn.failed());
             let tried_ns = tried_ns.map(|ended| ended.saturating_sub(conn.start_ns));
             stake.longest_ns = stake.longest_ns.max(tried_ns.unwrap_or(ns).min(ns));
             outage_ns = outage_ns.max(ns);
             if let Some(lost) = sending.get(&end(conn)) {
                 stake.sending.0 = stake.sending.0.saturating_add(*lost);
-                // Of a receiver it is the time of a sender that is elsewhere.
+                // For a receiver, this is the time of a sender on another host.
                 let sent = spent.sending().max(*lost);
                 stake.sending.1 = stake.sending.1.saturating_add(sent);
             }

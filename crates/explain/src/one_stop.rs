@@ -1,4 +1,4 @@
-//! A process that was stopped is one finding, whatever waited for it: requests, connections in its accept queue.
+//! Reports a stopped process as one finding, whatever waited for it: requests, or connections in its accept queue.
 
 use analysis::ProcessState;
 
@@ -7,14 +7,14 @@ use crate::id::Id;
 use crate::moment::Began;
 use crate::scope::culprit;
 
-/// Causes that a stopped process has at once.
+/// Causes that a stopped process shows at the same time.
 const OF_A_STOP: &[Id] = &[
     Id::SLOW_APPLICATION,
     Id::SLOW_ACCEPT,
     Id::ACCEPT_QUEUE_OVERFLOW,
 ];
 
-/// The process whose stop it tells of.
+/// The process whose stop the finding reports.
 fn stopped(finding: &Finding) -> Option<u32> {
     let culprit = culprit(&finding.scope).filter(|_| OF_A_STOP.contains(&finding.cause))?;
     let is = matches!(
@@ -24,12 +24,12 @@ fn stopped(finding: &Finding) -> Option<u32> {
     is.then_some(culprit.pid)
 }
 
-/// Whether what shows of another cause is of the stop that this one tells of.
+/// Whether another cause's symptoms belong to the stop that this finding reports.
 pub(crate) fn is_of(finding: &Finding, rival: Id) -> bool {
     OF_A_STOP.contains(&rival) && stopped(finding).is_some()
 }
 
-/// Of those that tell of one stop, the first stays, the most time lost first; it says what the others cost.
+/// Merges findings about the same stop. The first, which lost most time, stays and also says what the others cost.
 pub(crate) fn told_once(ranked: Vec<Finding>) -> Vec<Finding> {
     let mut told: Vec<Finding> = Vec::new();
     for finding in ranked {
@@ -47,12 +47,12 @@ pub(crate) fn told_once(ranked: Vec<Finding>) -> Vec<Finding> {
                 first.impact.says = format!("{} {}", first.impact.says, sentence.trim_end());
             }
         }
-        // A queue may have overflowed before: what hung has the moment of the stop.
+        // A queue may have overflowed earlier, whereas what hung dates the stop.
         let seen = finding.since.filter(|since| since.began == Began::Seen);
         if first.since.as_ref().is_none_or(|s| s.began != Began::Seen) {
             first.since = seen.or(first.since.take());
         }
-        // The same waits are told of both: of requests, and of the connections that they came over.
+        // Both report the same waits: as requests, and as the connections that carried them.
         let outage_ns = finding.lost_s.outage_ns();
         first.lost_s = std::mem::take(&mut first.lost_s).in_outage(Some(outage_ns));
     }
@@ -66,7 +66,7 @@ mod tests {
     use crate::causes::testing::found;
     use synth::{Fixture, Listen, RequestMix};
 
-    /// 30 requests unread for 4 s, and six connections in the accept queue all the time.
+    /// 30 requests lie unread for 4 s, and six connections are in the accept queue all the time.
     fn kept_by(state: &'static str) -> Fixture {
         let mut f = Fixture::new();
         f.listen(Listen {

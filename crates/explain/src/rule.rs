@@ -1,5 +1,5 @@
-//! A cause as data: the ways in which it can hold at a place, each a list of tests. From them come its findings, which
-//! number refutes it where another cause holds or in a whole recording, and what the book says it is told from.
+//! A cause as data: the ways in which it can hold at a place, each a list of tests. They yield its findings, the number
+//! that refutes it where another cause holds or in a whole recording, and what the book says it is reported from.
 
 use std::borrow::Cow;
 
@@ -12,49 +12,49 @@ use crate::limits::{Limit, Unit};
 use crate::verdict::{Answered, Measured, Test, Told, Verdict, every};
 use crate::whole::Whole;
 
-/// A kind of places, with what is measured at each.
+/// A kind of place, with what is measured at each.
 pub(crate) trait Kind: 'static {
     type Place<'a>;
 
-    /// Why nothing can be told of a recording without such a place.
+    /// Why a recording without such a place cannot tell anything.
     const NOTHING: &'static str;
 
-    /// All of a recording.
+    /// All such places in a recording.
     fn all<'a>(whole: &Whole<'a>) -> Vec<Self::Place<'a>>;
 
-    /// What there is of them where another cause holds.
+    /// The place of this kind where another cause holds.
     fn there<'a>(asked: &Asked<'a>) -> There<Self::Place<'a>>;
 }
 
-/// What there is of a kind of places where another cause holds.
+/// The place of a kind where another cause holds, if there is one.
 pub(crate) enum There<P> {
     Place(P),
-    /// None, by this number.
+    /// There is none, as this number shows.
     None(Step),
-    /// That is not known.
+    /// It is not known.
     Unknown,
 }
 
-/// A cause, by what is measured at places of a kind.
+/// A cause, defined by what is measured at places of one kind.
 pub(crate) struct Rule<K: Kind> {
-    /// It holds where one of them does; the first that does is told.
+    /// The cause holds if one of these ways does. The first that does is reported.
     pub(crate) ways: &'static [Way<K>],
-    /// What is told of a place where it does.
+    /// The finding for a place where it holds.
     pub(crate) finding: for<'p, 'a> fn(&'p K::Place<'a>) -> Option<Finding>,
 }
 
-/// A way in which a cause can hold: all of its tests do.
+/// A way in which a cause can hold: all of its tests must hold.
 pub(crate) struct Way<K: Kind> {
     pub(crate) tests: &'static [Limited<K>],
-    /// Why what is found in this way is no surer than medium, if it is not.
+    /// Why a finding in this way has medium confidence at most, if it does.
     pub(crate) doubt: Option<&'static str>,
 }
 
-/// A quantity of a place, and the limit on one side of which the cause is told.
+/// A quantity of a place, and the limit on one side of which the cause is reported.
 pub(crate) struct Limited<K: Kind> {
     told: Told,
     limit: &'static Limit,
-    /// What it is, as it reads after the limit: "of what is sent".
+    /// What it is, worded to follow the limit: "of what is sent".
     what: &'static str,
     measured: for<'p, 'a> fn(&'p K::Place<'a>) -> Known,
 }
@@ -62,11 +62,11 @@ pub(crate) struct Limited<K: Kind> {
 /// What was measured, if it was.
 pub(crate) enum Known {
     Is(Measured),
-    /// It is not known, and why.
+    /// It is not known, with the reason.
     Not(&'static str),
 }
 
-/// It is told from the limit on.
+/// A test that holds at and above the limit.
 pub(crate) const fn from<K: Kind>(
     limit: &'static Limit,
     what: &'static str,
@@ -80,7 +80,7 @@ pub(crate) const fn from<K: Kind>(
     }
 }
 
-/// It is told below the limit.
+/// A test that holds below the limit.
 pub(crate) const fn below<K: Kind>(
     limit: &'static Limit,
     what: &'static str,
@@ -92,11 +92,11 @@ pub(crate) const fn below<K: Kind>(
     }
 }
 
-/// What a way answers at a place.
+/// The answer of a way at a place.
 enum Outcome {
     Holds,
     Not(Answered),
-    /// There was nothing to look at, as of 0 packets of 0.
+    /// There was nothing to examine, such as 0 of 0 packets.
     Nothing,
 }
 
@@ -141,7 +141,7 @@ impl<K: Kind> Limited<K> {
 }
 
 impl<K: Kind> Rule<K> {
-    /// The way in which it holds at a place; else what each of them answers.
+    /// The way in which it holds at a place, or else the answer of each way.
     fn judge(&self, place: &K::Place<'_>) -> Result<&'static Way<K>, Vec<Answered>> {
         let mut answers = Vec::new();
         for way in self.ways {
@@ -154,7 +154,7 @@ impl<K: Kind> Rule<K> {
         Err(answers)
     }
 
-    /// Everywhere that it holds.
+    /// The findings at all places where it holds.
     pub(crate) fn find(&self, story: &Story) -> Found {
         let places = K::all(&Whole::of(story)).into_iter();
         let found = places.filter_map(|place| {
@@ -168,7 +168,7 @@ impl<K: Kind> Rule<K> {
         found.collect()
     }
 
-    /// Which number refutes it where another cause holds.
+    /// The number that refutes it where another cause holds.
     pub(crate) fn no(&self, asked: &Asked) -> Option<Step> {
         let place = match K::there(asked) {
             There::Place(place) => place,
@@ -182,7 +182,7 @@ impl<K: Kind> Rule<K> {
         }
     }
 
-    /// Which number refutes it in a whole recording.
+    /// The number that refutes it in a whole recording.
     pub(crate) fn rule_out(&self, whole: &Whole) -> Verdict {
         let places = K::all(whole).into_iter();
         let answers = places.flat_map(|place| match self.judge(&place) {
@@ -192,7 +192,7 @@ impl<K: Kind> Rule<K> {
         Verdict::nearest(answers.map(Some), K::NOTHING)
     }
 
-    /// What it is told from, in words: the tests of each way, those once that all ways begin with.
+    /// What it is reported from, in words: the tests of each way. Tests with which all ways begin appear once.
     pub(crate) fn told_from(&self) -> Cow<'static, str> {
         let words = |way: &Way<K>| way.tests.iter().map(Limited::words).collect();
         let ways: Vec<Vec<String>> = self.ways.iter().map(words).collect();
@@ -211,7 +211,7 @@ impl<K: Kind> Rule<K> {
 }
 
 impl Known {
-    /// What happened so often, of so many that it could have happened to.
+    /// Something that happened `n` times, out of `of` possible ones.
     pub(crate) fn events(n: u64, of: u64, step: Step) -> Known {
         Known::Is(Measured::events(n, of, step))
     }

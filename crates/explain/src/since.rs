@@ -1,9 +1,9 @@
-//! Since when: the moment from which on the trouble of a finding is seen.
+//! The moment from which the trouble of a finding is seen.
 //!
-//! A cause that knows the moment says it. Else it is told from the symptom: connects in trouble are
-//! all looked at, and the moment is when their rate rose for good, or the first of them; any other
-//! symptom has the time of the earliest row of its first step. A row that tells of a connection has the
-//! time at which that began; one of a counter, the time at which it was first seen to have risen.
+//! If the cause knows the moment, it provides it. Otherwise it comes from the symptom. For connects in trouble it is
+//! when their rate rose for good, or the first of them, as all of them are known. For any other symptom it is the
+//! earliest row of its first step. A row about a connection counts from the connection's start, a row of a counter from
+//! its first rise.
 
 use ahash::{AHashMap, AHashSet};
 use analysis::{Endpoint, Side, Story};
@@ -16,7 +16,7 @@ use crate::finding::{Finding, Scope};
 use crate::limits;
 use crate::moment::{Began, Since};
 
-/// Tells it of every finding whose cause did not.
+/// Dates every finding whose cause did not.
 pub(crate) fn tell(
     findings: &mut [Finding],
     story: &Story,
@@ -47,14 +47,14 @@ pub(crate) fn tell(
     Ok(())
 }
 
-/// Of the connects in trouble: when they became frequent, else the first of them.
+/// When the connects in trouble became frequent, or else the first of them.
 fn of_connects(story: &Story, scope: &Scope) -> Option<Since> {
     let in_trouble = InTrouble::of(story, scope);
     let conns = story.conns.iter().filter(|c| in_trouble.has(c));
     let older = conns.clone().any(|c| c.side == Side::Older);
     let times: Vec<u64> = conns.map(|c| c.start_ns).collect();
     let (first, last) = (*times.iter().min()?, *times.iter().max()?);
-    // From the first bin of the recording, so that what was quiet before counts as well.
+    // Starts at the first bin of the recording, so that the quiet time before counts too.
     let rates = per_bin(
         times.iter().copied(),
         story.start_ns,
@@ -74,9 +74,9 @@ fn of_connects(story: &Story, scope: &Scope) -> Option<Since> {
     })
 }
 
-/// The rows of the first step that rests on rows that have a moment.
+/// The rows of the first step whose rows have a moment.
 fn symptom_rows(finding: &Finding) -> Vec<RowRef> {
-    /// What is, not what happens.
+    /// Tables that describe a state rather than an event.
     const TIMELESS: &[&str] = &[
         "setting",
         "interface_address",
@@ -99,7 +99,7 @@ fn symptom_rows(finding: &Finding) -> Vec<RowRef> {
 
 type Tuple = (u32, Endpoint, Endpoint);
 
-/// The connection that a row tells of.
+/// The connection that a row describes.
 fn tuple(row: &Row) -> Option<Tuple> {
     match row {
         Row::Socket(s) => Some((
@@ -116,7 +116,7 @@ fn tuple(row: &Row) -> Option<Tuple> {
     }
 }
 
-/// When the connections between these ends began, in order; 0 for those older than the recording.
+/// The start times of the connections between these ends, in order; 0 for those older than the recording.
 fn connections<'a>(
     story: &Story,
     rows: impl Iterator<Item = &'a Row>,
@@ -135,7 +135,7 @@ fn connections<'a>(
     began
 }
 
-/// When what a row tells of began, ns.
+/// When the thing that a row describes began, ns.
 fn moment(story: &Story, row: &Row, connections: &AHashMap<Tuple, Vec<u64>>) -> Option<u64> {
     let time_ns = row.time_ns();
     let known = tuple(row).and_then(|tuple| connections.get(&tuple));

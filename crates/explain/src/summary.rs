@@ -1,4 +1,4 @@
-//! The summary of a recording: what was looked at, what shows without a cause, how whole it is.
+//! The summary of a recording: what was examined, what shows without a cause, how complete it is.
 
 use analysis::words;
 use analysis::{HealthNote, NoteKind};
@@ -13,55 +13,53 @@ use crate::resources::ResourceLine;
 use crate::symptoms::Symptom;
 use crate::waits::WaitSummary;
 
-/// The version of what the JSON of an explanation looks like.
+/// The version of the JSON format of an explanation.
 pub const SCHEMA: u32 = 1;
 
-/// What was looked at.
+/// What was examined.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "summary")]
 #[non_exhaustive]
 pub struct Summary {
-    /// Version of what these lines look like: fields may be added to one, none changes its meaning.
+    /// The version of the format of these lines. Fields may be added, but none changes its meaning.
     pub schema: u32,
-    /// Number of findings.
+    /// The number of findings.
     pub findings: usize,
-    /// Whether anything that the filter asks for was seen; null without a filter, and with one of namespaces
-    /// only.
+    /// Whether anything that the filter asks for was seen; null without a filter, and with one of namespaces only.
     pub matched: Option<bool>,
-    /// Length of the recording, s.
+    /// The length of the recording, s.
     pub duration_s: f64,
-    /// Connections by what became of them.
+    /// Connections by outcome.
     pub connections: Connections,
-    /// Listeners seen.
+    /// The number of listeners seen.
     pub listeners: u64,
-    /// Event rows read.
+    /// The number of event rows read.
     pub events: u64,
-    /// Counters read, over all namespaces.
+    /// The number of counters read, over all namespaces.
     pub counters: u64,
-    /// What each cause answers, by number.
+    /// The answer of each cause, by number.
     pub causes: Vec<Answer>,
-    /// What moved, whether or not a finding explains it.
+    /// Counters and other symptoms that moved, whether or not a finding explains them.
     pub symptoms: Vec<Symptom>,
-    /// The host's resources: what is scarce, and what is not.
+    /// The host's resources, scarce or not.
     pub resources: Vec<ResourceLine>,
     /// What threads waited for; null when waits were not recorded.
     pub waits: Option<WaitSummary>,
-    /// What the command that was recorded did with its time, where most of it was no TCP; null where it was, and
-    /// where there was no command.
+    /// How the recorded command spent its time, if most of it was not TCP; null if it was, or if there was no command.
     pub command: Option<CommandTime>,
-    /// Whose time it was, where it was not TCP's; null where TCP had its part, and where nothing was slow.
+    /// Whose time it was, if it was not TCP's; null if TCP had its part, or if nothing was slow.
     #[serde(default)]
     pub not_tcp: Option<NotTcp>,
-    /// What the recording lacks, and what explain itself had to leave out.
+    /// What the recording lacks, and what explain itself left out.
     pub health: Vec<HealthNote>,
     /// Whether the recorder ended the recording itself.
     pub complete: bool,
-    /// What the recording is of.
+    /// The origin of the recording.
     pub recording: Facts,
 }
 
-/// Connections of a recording, each end on this host counted once.
+/// The connections of a recording. Each end on this host counts once.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Connections {
@@ -71,9 +69,9 @@ pub struct Connections {
     pub accepted: u64,
     /// Ends older than the recording.
     pub older: u64,
-    /// Connects that failed, the refused ones included.
+    /// Connects that failed, including the refused ones.
     pub failed: u64,
-    /// Connects that a reset answered.
+    /// Connects that were answered by a reset.
     pub refused: u64,
     /// Connects that had no answer when the recording ended.
     pub pending: u64,
@@ -81,7 +79,7 @@ pub struct Connections {
     pub folded: u64,
 }
 
-/// What a recording is of.
+/// The origin of a recording.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Facts {
@@ -91,17 +89,17 @@ pub struct Facts {
     pub kernel: String,
     /// `live`, or the model that computed it.
     pub producer: String,
-    /// Version of the tcpwhy that recorded.
+    /// Version of the tcpwhy that made the recording.
     pub tcpwhy: String,
     /// Start, ns since 1970.
     pub start_unix_ns: i64,
-    /// Addresses and names are pseudonyms; left out when they are not.
+    /// Whether addresses and names are pseudonyms; omitted if they are not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub redacted: bool,
 }
 
 impl Summary {
-    /// Whether nothing is missing of what was asked for.
+    /// Whether the recording has everything that was asked for.
     pub fn is_whole(&self) -> bool {
         self.complete && !self.health.iter().any(|note| note.kind.is_hole())
     }

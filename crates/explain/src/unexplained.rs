@@ -1,4 +1,4 @@
-//! What is left of the trouble of each service that no finding and no note claims.
+//! The trouble of each service that no finding and no note claims.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +12,8 @@ use crate::finding::Finding;
 use crate::limits;
 use crate::lost::{End, claimed_once, end};
 
-/// States in which somebody waits for TCP, for a window or a buffer: neither idle, nor a round trip, nor the time
-/// of an application, which the account tells and needs no cause.
+/// States of waiting for TCP, for a window or for a buffer. Idle time, round trips and application time are in the
+/// account too, but need no cause.
 const TROUBLED: [State; 4] = [
     State::Connecting,
     State::SendBuffer,
@@ -21,7 +21,7 @@ const TROUBLED: [State; 4] = [
     State::Repair,
 ];
 
-/// Trouble of one service that nothing explains.
+/// Trouble of one service that no finding explains.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "type", rename = "unexplained")]
@@ -29,34 +29,34 @@ const TROUBLED: [State; 4] = [
 pub struct Unexplained {
     /// Network namespace of the ends.
     pub netns: Netns,
-    /// Whether the ends answer or ask.
+    /// Whether the ends are servers or clients.
     pub role: Role,
-    /// Where it listens; of ends that ask: where they connect to.
+    /// The address on which it listens; for clients, the address to which they connect.
     pub at: Endpoint,
     /// A process that holds the listener, or that connects; null when none is known.
     pub pid: Option<u32>,
     /// Its command name.
     pub comm: Option<String>,
-    /// Time in which the service was not idle, s.
+    /// The time in which the service was not idle, s.
     pub awake_s: f64,
-    /// Of that, time in trouble: connecting beyond a round trip, in wait for a window or a buffer, repairing
-    /// losses; s.
+    /// The part of it spent in trouble, s: connecting beyond a round trip, waiting for a window or a buffer, repairing
+    /// losses.
     pub troubled_s: f64,
-    /// Of that, what findings and notes claim, each moment once, s.
+    /// The part of the trouble that findings and notes claim, each moment counted once, s.
     pub claimed_s: f64,
-    /// Of that, what nothing claims, s.
+    /// The part of the trouble that nothing claims, s.
     pub unexplained_s: f64,
-    /// The same by state, s.
+    /// The unclaimed part by state, s.
     pub spent_s: Spent,
 }
 
 /// What findings and notes explain.
 struct Explained {
-    /// The moments that they claim.
+    /// The time that they claim.
     claims: AHashMap<(End, State), u64>,
-    /// Ends that lost time, also while another one's outage is counted.
+    /// Ends that lost time, including during another one's outage, which is counted once.
     ends: AHashSet<End>,
-    /// Where connects to are delayed or fail.
+    /// Addresses to which connects are delayed or fail.
     to: AHashSet<(u32, Endpoint)>,
 }
 
@@ -82,8 +82,8 @@ impl Explained {
         }
     }
 
-    /// Whether a connect is of those that are told of: one that is under way when the recording ends is of its
-    /// neighbours'.
+    /// Whether a connect is covered by a finding. One that is still under way when the recording ends counts with its
+    /// neighbours.
     fn is_told(&self, story: &Story, conn: &Conn) -> bool {
         let peer = conn.peer.and_then(|id| story.conn(id));
         let here = [Some(conn), peer].into_iter().flatten();
@@ -93,7 +93,7 @@ impl Explained {
     }
 }
 
-/// Of one service, as it comes together; ns.
+/// The sums of one service, ns.
 #[derive(Default)]
 struct Sums {
     awake: u64,
@@ -101,7 +101,7 @@ struct Sums {
     left: Spent,
 }
 
-/// What is left, the most first, of the services that are told.
+/// The unexplained trouble of the reported services, the most first.
 pub(crate) fn unexplained(
     story: &Story,
     told: &[Service],
@@ -129,7 +129,7 @@ pub(crate) fn unexplained(
     all.into_iter().map(|(_, told)| told).collect()
 }
 
-/// What findings at a service claim of ends that they cannot name, ns.
+/// The time that findings at a service claim for ends that they cannot name, ns.
 fn elsewhere_ns(service: &Service, claiming: &[&Finding]) -> u64 {
     let at = service.at.to_string();
     let here = claiming
@@ -144,7 +144,7 @@ impl Sums {
         let claims = &explained.claims;
         let spent = account::of_end(story, conn);
         self.awake = self.awake.saturating_add(spent.awake());
-        // Where both ends are here a finding claims the time of one of them.
+        // If both ends are on this host, a finding claims the time of one of them.
         let peer = conn.peer.and_then(|id| story.conn(id)).map(end);
         let theirs = State::ALL
             .into_iter()
@@ -203,7 +203,7 @@ mod tests {
             "{:?}",
             explained.unexplained
         );
-        // The same without the cause that claims it.
+        // The same recording without the cause that claims the time.
         let options = Options::only("path-loss").expect("it is one");
         let explained = explain_with(&written.recording, &options).expect("reads");
         let left = explained

@@ -1,5 +1,5 @@
-//! What a cause answers: it holds; it does not, by which number and how far that is from a finding; or it cannot be
-//! told, and why.
+//! The answer of a cause: it holds; it does not, with the number that refutes it and its distance from a finding; or it
+//! cannot tell, and why.
 
 use std::borrow::Cow;
 
@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 use crate::finding::{Numbers, Step};
 use crate::limits::{Limit, Unit};
 
-/// What a cause answers, of a place or of a whole recording.
+/// The answer of a cause, for a place or for a whole recording.
 #[derive(Clone, Debug)]
 pub(crate) enum Verdict {
     /// There are findings of it.
     Yes,
-    /// A number refutes it; of a whole recording with the limit that it misses.
+    /// A number refutes it. For a whole recording, it comes with the limit that it misses.
     No(Step, Option<Refuted>),
-    /// Nothing refutes it, and why not.
+    /// Nothing refutes it, with the reason.
     CannotTell(String),
 }
 
@@ -27,23 +27,23 @@ pub(crate) enum Verdict {
 pub struct Refuted {
     /// What was measured.
     pub value: f64,
-    /// On which side of the limit the cause is told.
+    /// The side of the limit on which the cause is reported.
     pub told: Told,
     /// The limit.
     pub limit: f64,
-    /// Unit of both: `share`, `times`, `ms`, `bytes`, or what is counted.
+    /// The unit of both: `share`, `times`, `ms`, `bytes`, or what is counted.
     pub unit: Cow<'static, str>,
     /// The limit's name in the book.
     pub name: Cow<'static, str>,
     /// The numbers of the sentence, by name.
     pub numbers: Numbers,
-    /// Some of the rows they rest on; none where nothing of it was seen.
+    /// Some of the rows behind the numbers; none if nothing was seen.
     #[serde(with = "crate::rows")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub rows: Vec<RowRef>,
 }
 
-/// On which side of a limit a cause is told.
+/// The side of a limit on which a cause is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -55,12 +55,12 @@ pub enum Told {
 }
 
 impl Refuted {
-    /// Nothing was seen of what there would be some of.
+    /// Whether nothing was seen at all.
     pub fn is_of_nothing(&self) -> bool {
         self.told == Told::From && self.value == 0.0
     }
 
-    /// Whether the value is on the side of the limit on which the cause is not told.
+    /// Whether the value is on the side of the limit on which the cause is not reported.
     pub fn is_refuting(&self) -> bool {
         match self.told {
             Told::From => self.value < self.limit,
@@ -69,16 +69,16 @@ impl Refuted {
     }
 }
 
-/// A measured quantity, and the sentence that tells it.
+/// A measured quantity, and the sentence that states it.
 pub(crate) struct Measured {
     value: f64,
-    /// What the value could have been at most: 0 where there was nothing to look at.
+    /// The largest possible value: 0 if there was nothing to examine.
     most: f64,
     step: Step,
 }
 
 impl Measured {
-    /// Any number; a time in ns.
+    /// Any number; a time is in ns.
     pub(crate) fn number(value: impl Into<f64>, step: Step) -> Measured {
         Measured {
             value: value.into(),
@@ -87,7 +87,7 @@ impl Measured {
         }
     }
 
-    /// What was seen so often, of so many that it could have happened to.
+    /// Something that was seen `seen` times, out of `of` possible ones.
     pub(crate) fn events(seen: u64, of: u64, step: Step) -> Measured {
         Measured {
             most: of as f64,
@@ -104,7 +104,7 @@ impl Measured {
     }
 }
 
-/// A measured quantity against the limit that a finding of the cause needs.
+/// A measured quantity and the limit that a finding of the cause needs.
 pub(crate) struct Test {
     measured: Measured,
     told: Told,
@@ -120,27 +120,27 @@ impl Test {
         }
     }
 
-    /// It is told from the limit on; a time in ns.
+    /// Reported at and above the limit. A time is in ns.
     pub(crate) fn from(value: impl Into<f64>, limit: &'static Limit, step: Step) -> Test {
         Test::new(Measured::number(value, step), Told::From, limit)
     }
 
-    /// The same of a time in ns.
+    /// The same for a time in ns.
     pub(crate) fn lasts(ns: u64, limit: &'static Limit, step: Step) -> Test {
         Test::from(ns as f64, limit, step)
     }
 
-    /// The same of what was seen, of so many that it could have happened to.
+    /// The same for something that was seen `seen` times, out of `of` possible ones.
     pub(crate) fn events(seen: u64, of: u64, limit: &'static Limit, step: Step) -> Test {
         Test::new(Measured::events(seen, of, step), Told::From, limit)
     }
 
-    /// The same of a part of a whole.
+    /// The same for a part of a whole.
     pub(crate) fn share(part: u64, whole: u64, limit: &'static Limit, step: Step) -> Test {
         Test::new(Measured::share(part, whole, step), Told::From, limit)
     }
 
-    /// It is told below the limit.
+    /// Reported below the limit instead.
     pub(crate) fn below(self) -> Test {
         Test {
             told: Told::Below,
@@ -148,7 +148,7 @@ impl Test {
         }
     }
 
-    /// There was nothing to look at, as of 0 packets of 0.
+    /// Whether there was nothing to examine, such as 0 of 0 packets.
     pub(crate) fn is_of_nothing(&self) -> bool {
         self.measured.most <= 0.0
     }
@@ -160,19 +160,19 @@ impl Test {
         }
     }
 
-    /// How near it is to being told: 1 is at the limit.
+    /// How close it is to being reported: 1 is at the limit.
     fn nearness(&self) -> f64 {
         let (value, limit) = (self.measured.value, self.limit.number());
         let beyond = limit / value.max(f64::MIN_POSITIVE);
         match (self.told, self.limit.unit) {
             (Told::From, _) => value / limit,
-            // Of nearly all of them hardly any are left.
+            // A share near 1 leaves hardly any room above it.
             (Told::Below, Unit::Share) => beyond.min((1.0 - value).max(0.0) / (1.0 - limit)),
             (Told::Below, _) => beyond,
         }
     }
 
-    /// The sentence with the limit that it is told from.
+    /// The sentence with the limit from which the cause is reported.
     fn says(&self) -> String {
         let side = match self.told {
             Told::From => "from",
@@ -185,12 +185,12 @@ impl Test {
         )
     }
 
-    /// It misses a limit that is a guess by no more than the guess may be off.
+    /// Whether it misses a guessed limit by no more than the guess may be off.
     fn is_near(&self) -> bool {
         self.nearness() * self.limit.slack() > 1.0
     }
 
-    /// Of few that it could have happened to, as many as a finding needs cannot be seen.
+    /// Whether it could not have happened as often as a finding needs, because there were too few.
     fn too_few(&self) -> bool {
         self.measured.value > 0.0
             && self.told == Told::From
@@ -213,7 +213,7 @@ impl Test {
             numbers: numbers.clone(),
             rows: rows.clone(),
         };
-        // Four digits are enough to read, and never bring a number over its limit.
+        // Four digits are enough to read. If rounding moves a number across its limit, the exact values are kept.
         let refuted = if refuted.is_refuting() {
             refuted
         } else {
@@ -233,14 +233,14 @@ impl Test {
     }
 }
 
-/// What a place, or one way of a cause to hold, answers; and how near it was to being told.
+/// The answer for a place, or for one way in which a cause can hold, and how close it was to being reported.
 pub(crate) struct Answered {
     verdict: Verdict,
     nearness: f64,
 }
 
-/// All of these must hold for a finding: the first that does not refutes it. `None` where there was nothing to look
-/// at, as of 0 packets of 0.
+/// All of these tests must hold for a finding. The first that does not hold refutes it. `None` if there was nothing to
+/// examine, such as 0 of 0 packets.
 pub(crate) fn every(tests: impl IntoIterator<Item = Test>) -> Option<Answered> {
     let mut first = None;
     for test in tests {
@@ -270,7 +270,7 @@ pub(crate) fn every(tests: impl IntoIterator<Item = Test>) -> Option<Answered> {
 }
 
 impl Answered {
-    /// It cannot be told, and why.
+    /// An answer that cannot tell, with the reason.
     pub(crate) fn unknown(because: impl Into<String>) -> Answered {
         Answered {
             verdict: Verdict::CannotTell(because.into()),
@@ -280,13 +280,13 @@ impl Answered {
 }
 
 impl Verdict {
-    /// That it cannot be told, and why.
+    /// A verdict that cannot tell, with the reason.
     pub(crate) fn cannot(because: impl Into<String>) -> Verdict {
         Verdict::CannotTell(because.into())
     }
 
-    /// Of all places, or of all ways to hold: it is refuted where each of them is, by the number that was nearest to
-    /// being told. `nothing` says what there was none of to look at.
+    /// Combines the answers of all places, or of all ways to hold. The cause is refuted if each of them is, by the
+    /// number that was closest to being reported. `nothing` says what there was none of to examine.
     pub(crate) fn nearest(
         places: impl IntoIterator<Item = Option<Answered>>,
         nothing: &str,
@@ -296,7 +296,7 @@ impl Verdict {
         nearest.map_or_else(|| Verdict::cannot(nothing), |nearest| nearest.verdict)
     }
 
-    /// The same; where no place has anything to look at, of all of them together.
+    /// The same. If no place has anything to examine, the answer for all of them together counts.
     pub(crate) fn nearest_or(
         places: impl IntoIterator<Item = Option<Answered>>,
         together: impl FnOnce() -> Option<Answered>,
@@ -309,7 +309,7 @@ impl Verdict {
         Verdict::nearest(places.map(Some), nothing)
     }
 
-    /// Of something that is counted over the whole recording.
+    /// The verdict on something that is counted over the whole recording.
     pub(crate) fn events(
         seen: u64,
         of: u64,
@@ -320,7 +320,7 @@ impl Verdict {
         Verdict::nearest([every([Test::events(seen, of, limit, step)])], nothing)
     }
 
-    /// What a place says by itself: the number that refutes it there.
+    /// The verdict of a single place: the number that refutes the cause there.
     pub(crate) fn there(no: Option<Step>) -> Verdict {
         match no {
             Some(step) => Verdict::No(step, None),
@@ -372,7 +372,7 @@ mod tests {
     fn what_is_few_or_close_or_enough_is_no_no() {
         let few = because(judged(1, 1, &limits::UNANSWERED));
         assert!(few.ends_with("too few to tell"), "{few}");
-        // The limit is a guess: half of it may be as good.
+        // The limit is a guess, so half of it may be just as good.
         let close = because(judged(6, 100, &limits::UNANSWERED));
         assert!(close.ends_with("close to it"), "{close}");
         assert!(matches!(
@@ -381,7 +381,7 @@ mod tests {
         ));
         let enough = because(judged(10, 100, &limits::UNANSWERED));
         assert!(enough.ends_with("no number refutes it"), "{enough}");
-        // What people notice is no guess.
+        // What people notice is not a guess.
         let lasts = |ns| every([Test::lasts(ns, &limits::STALL, Step::new("it lasted"))]);
         let verdict = Verdict::nearest([lasts(2_900_000_000)], "");
         let Verdict::No(_, Some(refuted)) = verdict else {

@@ -1,4 +1,4 @@
-//! A whole recording that causes are asked about: what several of them count over it, each once.
+//! A whole recording that causes are asked about. Counts that several of them need are made once.
 
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -15,11 +15,11 @@ use crate::places::unanswered_syns::{self, UnansweredSyns};
 use crate::say::{Quantity, say};
 use crate::verdict::{Answered, Test, Verdict, every};
 
-/// A cause's answer for a whole recording in which it was not found: the number that refutes it everywhere, by the
-/// limits that a finding needs; or why it cannot be told.
+/// A cause's answer for a whole recording in which it was not found: the number that refutes it everywhere, measured
+/// against the limits that a finding needs, or why it cannot tell.
 pub(crate) type RuleOut = fn(&Whole) -> Verdict;
 
-/// A recording as causes are asked about it.
+/// A recording that causes are asked about.
 pub(crate) struct Whole<'a> {
     pub(crate) story: &'a Story,
     paths: OnceCell<Vec<Rc<Losses<'a>>>>,
@@ -50,7 +50,7 @@ impl<'a> Whole<'a> {
         })
     }
 
-    /// Every place where SYNs were not answered, or dropped here.
+    /// Every place where SYNs were unanswered or were dropped on this host.
     pub(crate) fn silent(&self) -> &[Rc<UnansweredSyns<'a>>] {
         self.syns.get_or_init(|| {
             let places = unanswered_syns::places(self.story);
@@ -64,13 +64,13 @@ impl<'a> Whole<'a> {
         self.story.conns.iter().filter(connects).count() as u64
     }
 
-    /// Connects of this host and connections that came to it, with the SYNs that were dropped here.
+    /// Connects of this host and incoming connections, plus the SYNs that were dropped here.
     pub(crate) fn opened(&self) -> u64 {
         let known = self.story.conns.len() as u64;
         known.saturating_add(self.syns_dropped(|_| true).0)
     }
 
-    /// SYNs that were dropped here, those that count, and some rows.
+    /// The SYNs dropped here that match a predicate, with some of their rows.
     fn syns_dropped(&self, counts: impl Fn(&Group) -> bool) -> (u64, Vec<RowRef>) {
         let groups = self.story.packets.all().iter();
         let groups = groups.filter(|g| g.what == What::SynDropped && counts(g));
@@ -85,7 +85,7 @@ impl<'a> Whole<'a> {
         Quantity::of(n, "SYN").rows(rows)
     }
 
-    /// Packets that this host saw: as its counters tell, else as its connections do.
+    /// Packets that this host saw, by its counters or else by its connections.
     pub(crate) fn packets(&self) -> u64 {
         let counters = &self.story.counters;
         let counted = [counter::IN_SEGS, counter::OUT_SEGS];
@@ -96,7 +96,7 @@ impl<'a> Whole<'a> {
         counted.max(sent).max(self.opened())
     }
 
-    /// Of each namespace, by how much a counter rose beside another that counts all that it could have happened to.
+    /// For each namespace, the rise of a counter against another one that counts everything it could have happened to.
     pub(crate) fn counted(
         &self,
         name: &str,
@@ -132,12 +132,12 @@ impl<'a> Whole<'a> {
         listener_places(self.story)
     }
 
-    /// Of each path, its losses against what a finding of a cause needs.
+    /// Tests the losses of each path against the limits of a cause.
     pub(crate) fn on_paths(&self, tests: impl Fn(&Losses<'a>) -> Option<Answered>) -> Verdict {
         Verdict::nearest(self.losses().iter().map(|losses| tests(losses)), NO_PATH)
     }
 
-    /// Connections, by how many of a kind there are.
+    /// The size of the largest group of equal keys.
     pub(crate) fn most_by<K: std::hash::Hash + Eq>(all: impl Iterator<Item = K>) -> u64 {
         let mut by: AHashMap<K, u64> = AHashMap::new();
         for key in all {
@@ -147,7 +147,7 @@ impl<'a> Whole<'a> {
     }
 }
 
-/// Why nothing can be told where there was nothing to look at.
+/// Why a cause cannot tell when there was nothing to examine.
 pub(crate) const NO_PATH: &str = "no connection to another host sent enough to judge its path";
 pub(crate) const NO_CONNECT: &str = "no connection was opened from this host";
 pub(crate) const NO_CONNECTION: &str = "no connection was opened or tried";

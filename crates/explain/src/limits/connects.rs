@@ -1,246 +1,300 @@
-//! Numbers of connecting: SYNs, firewalls, refusals, listeners, ports, TIME_WAIT.
+//! Limits for connecting: SYNs, firewalls, refusals, listeners, ports, TIME_WAIT.
 
 use super::{MS, S, US, limits};
 
 limits! {
     SYNS = "SYNs";
-    /// Linux retransmits the first SYN after this (TCP_TIMEOUT_INIT).
+    /// Linux retransmits an unanswered SYN for the first time this long after it was sent (TCP_TIMEOUT_INIT).
     SYN_TIMEOUT = S, Time, Kernel;
-    /// TCP_RTO_MAX, which holds where the kernel has no setting for it.
+    /// The interval between two retransmissions of a SYN grows to at most this (TCP_RTO_MAX) on kernels without
+    /// net.ipv4.tcp_rto_max_ms.
     RTO_MAX = 120 * S, Time, Kernel;
-    /// A client retransmits its SYN no more often than this, whatever tcp_syn_retries is in use.
+    /// The schedule of SYN retransmissions is computed up to this many, whatever net.ipv4.tcp_syn_retries is set to.
     SYN_RETRIES = 8, Events, Kernel;
-    /// A connect that failed and its retry belong together within the schedule of SYNs: the longest step of it.
+    /// Two SYNs, or a failed connect and its retry, belong to the same connect if at most this time lies between them:
+    /// the longest step of the SYN retransmission schedule.
     SAME_CONNECT = 64 * S, Time, Kernel;
-    /// The timer of a SYN fires up to a few ticks late, and the round trip is added.
+    /// The median delay after one lost SYN may differ from [`SYN_TIMEOUT`] by this share. The timer fires up to a few
+    /// ticks late, and the round trip comes on top.
     RETRY_TOLERANCE = 0.15, Share, Guess;
-    /// Fewer connects that lost one SYN have no median worth a comparison with the timer.
+    /// With fewer connects that lost one SYN than this, there is no meaningful median to compare with [`SYN_TIMEOUT`].
     RETRIES_KNOWN = 3, Connections, Guess;
-    /// A server is ready within half a round trip of its client. One that is later than this beyond it was made by a
-    /// retransmission (200 ms at least).
+    /// A server socket is established within half a round trip of its client's. One that is later than the round trip
+    /// plus this was established by a retransmission, which takes at least 200 ms.
     READY_LATE = 100 * MS, Time, Mechanism;
-    /// Who gives up sooner than this has not waited for a round trip across a continent.
+    /// A client that ends a connect sooner than this did not wait even for a round trip across a continent. It counts
+    /// as failed at once, not as having given up.
     PATIENT_CONNECT = 80 * MS, Time, Guess;
-    /// Nor has who waited for less than so many round trips to the same place.
+    /// A client must wait at least this many times the shortest connect to the same place before it counts as having
+    /// given up.
     PATIENT_ROUND_TRIPS = 3, Times, Guess;
-    /// Fewer connects that are late by the schedule of SYNs are chance.
+    /// Fewer connects than this that are as late as the SYN retransmission schedule says are chance, and are not
+    /// checked against it.
     LATE_CONNECTS = 3, Connections, Guess;
-    /// Fewer connects whose SYNs were not answered are a burst at a start.
+    /// Fewer connects with unanswered SYNs than this are a burst at startup.
     UNANSWERED = 10, Connections, Guess;
-    /// Hosts send about one ICMP message a second to an address: of so many SYNs that are rejected one is told.
+    /// One ICMP error proves rejection for up to this many unanswered SYNs. Hosts limit ICMP errors to about one per
+    /// second and address.
     ICMP_RATION = 20, Times, Kernel;
-    /// A client's second attempt, over the other family, begins when the first has failed, or so long after it began
-    /// (RFC 8305, "Connection Attempt Delay"); and some time to get there.
+    /// A failed connect counts as made good if its client is connected over the other address family within this time.
+    /// The second attempt starts when the first fails, or this long after it began (RFC 8305, "Connection Attempt
+    /// Delay").
     NEXT_ATTEMPT = 250 * MS, Time, Rfc;
-    /// A path that loses every twentieth packet loses data, too; and one below is no outage.
+    /// If a smaller share of connects than this has unanswered SYNs, the path has no outage. From this share on, a path
+    /// that drops all kinds of packets would lose data too.
     PATH_DROPS_SYN_SHARE = 0.05, Share, Guess;
-    /// Of clients that give up so few suffice: all that these tried was in vain.
+    /// If every connect to a place failed and its clients gave up, this many of them suffice instead of [`UNANSWERED`].
     IN_VAIN = 3, Connections, Guess;
-    /// Of connections so many times fewer lose data than lose SYNs: it is SYNs that the path drops.
+    /// The path drops SYNs in particular if the share of connections that lose data is smaller than the share that lose
+    /// SYNs by at least this factor.
     FEWER_LOSE_DATA = 2, Times, Guess;
 }
 
 limits! {
     FIREWALLS = "Firewalls and connection tracking";
-    /// Each drop is the kernel's own word: a few connects that waited for one are told, and `matters` decides.
+    /// Fewer SYNs that a firewall dropped than this are not examined. The kernel itself reports each drop, so a few
+    /// suffice, and `OFTEN` and the other limits for findings decide.
     FIREWALL_SEEN = 3, Events, People;
-    /// Of clients elsewhere, hardly one sends a SYN again: so they were answered, or do not wait.
+    /// If at least this share of the remote clients whose SYN was dropped does not send it again, the rule answers them
+    /// (`reject`) or they do not wait.
     ANSWERED = 0.98, Share, Guess;
-    /// What is dropped is retransmitted after a second; so much later it has come.
+    /// A dropped SYN is retransmitted after a second. Only drops at least this long before the recording ends are
+    /// checked for a retransmission.
     COMES_AGAIN = 1_500 * MS, Time, Mechanism;
-    /// Fewer dropped packets of connections are what is late for one that has gone.
+    /// Fewer dropped packets of established connections than this are stragglers of connections that are already gone.
     FIREWALL_DROPS_DATA = 20, Packets, Guess;
-    /// The table of connection tracking counts entries that are just being made as well: it is full from here on.
+    /// The conntrack table is full when at least this share of its entries is in use. The count also includes entries
+    /// that are still being created.
     CONNTRACK_FULL = 0.95, Share, Guess;
-    /// So many times as many drops of other packets as of SYNs, and a rule may have dropped the SYNs.
+    /// If conntrack drops exceed the lost SYNs by more than this factor, most were other packets and a firewall rule
+    /// may have dropped the SYNs. The confidence is then medium at most.
     OTHERS_DROPPED = 10, Times, Guess;
-    /// An entry of connection tracking outlives its connection for so long (nf_conntrack_tcp_timeout_time_wait); newer
-    /// kernels give its port away before.
+    /// A conntrack entry outlives its connection by this time (nf_conntrack_tcp_timeout_time_wait). Newer kernels
+    /// release its port earlier.
     TRACKED_LINGERS = 120 * S, Time, Kernel;
-    /// As many translated connections as there ever were, but for those that end and begin meanwhile.
+    /// The SNAT ports are exhausted if, whenever SYNs were dropped, at least this share of the maximum number of
+    /// entries existed. Some connections begin and end in the meantime.
     SNAT_FULL = 0.9, Share, Guess;
-    /// One SYN that a client on this host lost shows how many connections had an entry then.
+    /// At least this many dropped SYNs must come from a client on this host: one shows how many connections had a
+    /// conntrack entry at that moment.
     TRACKED_CLIENTS = 1, Packets, Mechanism;
 }
 
 limits! {
     REFUSALS = "Refusals";
-    /// Fewer refusals in a moment are somebody trying, or a service that was starting.
+    /// Fewer refusals than this at one place are stray attempts, or a service that was starting.
     REFUSED = 10, Connections, Guess;
-    /// And in so much of what was tried.
+    /// Refusals must be at least this share of the connects to a place, in addition to [`REFUSED`].
     REFUSED_SHARE = 0.05, Share, Guess;
-    /// When the clients are not on this host, one of them must insist: scanners knock once or twice.
+    /// If the refused clients are not on this host, one of them must have been refused at least this often. Scanners
+    /// try once or twice.
     REFUSED_TO_ONE = 5, Connections, Guess;
-    /// Fewer connects that ICMP ended are somebody trying.
+    /// Fewer connects ended by ICMP errors than this are stray attempts.
     UNREACHABLE = 3, Connections, Guess;
-    /// A share of the connects below which it is a route that flaps.
+    /// If ICMP errors end a smaller share of the connects than this, a route flaps.
     UNREACHABLE_SHARE = 0.05, Share, Guess;
-    /// A neighbour table this full drops entries, or has no room for another.
+    /// A neighbour table with at least this share of its entries in use drops entries or has no room for another.
     NEIGHBOURS_FULL = 0.9, Share, Guess;
-    /// Gaps of a timer that fires at a fixed interval, as a health check's, are alike, but for so much.
+    /// Gaps between connects that differ from their median by at most this share come from a timer with a fixed
+    /// interval, such as a health check's.
     PROBE_REGULAR = 0.2, Share, Guess;
-    /// Of gaps so many must be alike: a probe may be late now and then.
+    /// At least this share of the gaps between connects must be alike ([`PROBE_REGULAR`]). A probe may be late now and
+    /// then.
     PROBE_MOST = 0.8, Share, Guess;
-    /// Health checks come once a second or slower; several clients that reconnect come by turns.
+    /// Connects at a fixed interval shorter than this are no health check, which runs once a second or slower. They may
+    /// be several clients that reconnect in turn.
     PROBE_SLOW = 900 * MS, Time, Guess;
-    /// Of those who are refused so many go on to the other family at once, where nobody misses this one.
+    /// If at least this share of the refused connects succeeds over the other address family at once, clients do not
+    /// need the refused one.
     GO_ON = 0.9, Share, Guess;
-    /// Connections that stood are not reset by chance; one may be a lost record.
+    /// Fewer established connections than this that are reset at one place do not count. Resets are not chance, but a
+    /// single one may be a lost record.
     BROKEN = 5, Connections, Guess;
-    /// Of the resets at a place, what must be explained by one sender to name it.
+    /// One sender must account for at least this share of the resets at a place to be named as their source.
     BY_ONE_SENDER = 0.8, Share, Guess;
-    /// None is expected: a client that is alive knows its connections. A few are a program that was killed while its
-    /// host was cut off.
+    /// Fewer SYNs that meet an established socket than this are a program that was killed while its host was cut off. A
+    /// live client causes none, because it knows its connections.
     HALF_OPEN_MET = 5, Connections, Guess;
-    /// Fewer packets dropped for the route or the neighbour are a probe, or a packet that came while a route changed.
+    /// Fewer packets dropped for lack of a route or neighbour than this are a probe, or packets that came while a route
+    /// changed.
     UNROUTED = 10, Packets, Guess;
-    /// Nor is less than this, of what the namespace sends and receives, more than a neighbour that is down while
-    /// somebody asks for it.
+    /// If a smaller share of the namespace's packets (sent and received) is dropped for lack of a route or neighbour,
+    /// it is merely a neighbour that is down while something tries to reach it.
     UNROUTED_SHARE = 0.001, Share, Guess;
-    /// Without the calls: the counter rose so often, in several intervals ([`UNROUTABLE_INTERVALS`]).
+    /// If calls were not recorded, the kernel's counter of packets without a route must rise by at least this much, in
+    /// several intervals ([`UNROUTABLE_INTERVALS`]).
     UNROUTABLE_COUNTED = 5, Events, Guess;
-    /// Intervals between two samples in which a counter must rise: not the burst of a program that starts.
+    /// The counter of packets without a route must rise in at least this many sampling intervals. Fewer may be the
+    /// burst of a program that starts.
     UNROUTABLE_INTERVALS = 3, Samples, Guess;
 }
 
 limits! {
     LISTENERS = "Listeners";
-    /// With SO_REUSEPORT several sockets share a port: two at least.
+    /// Connections can be unevenly distributed only if at least this many listening sockets share the port
+    /// (SO_REUSEPORT).
     SHARED_BY = 2, Count, Mechanism;
-    /// A client whose SYN is dropped waits a second. Fewer drops than this, in a recording of seconds, is one burst at
-    /// a start. Of how many arrivals they are says little: while nothing is accepted, clients hang and do not arrive.
+    /// Fewer drops at a listener than this, in a recording of seconds, are one burst at startup; each costs its client
+    /// a second. Their share of the arrivals tells little: while nothing is accepted, clients hang and do not arrive.
     LISTENER_DROPS = 10, Events, Guess;
-    /// When at least this share of samples shows a crowded accept queue, the application is too slow; when fewer do,
+    /// If at least this share of samples shows a crowded accept queue, the application accepts too slowly. Below it,
     /// bursts are too large.
     QUEUE_SUSTAINED = 0.3, Share, Guess;
-    /// Clients that arrive within this time of each other are one burst: a dropped one is back then.
+    /// Clients that arrive within this time of each other are one burst. A client whose SYN was dropped is back after
+    /// this time.
     BURST = S, Time, Kernel;
-    /// Above this ratio of arrivals to accepts, over the whole time, the accept queue is full for good.
+    /// If arrivals exceed accepts by more than this factor over the whole recording, the accept queue stays full.
     OVERLOAD = 1.05, Times, Guess;
-    /// Looks at accept queues come twenty times a second, and see of a wait that is noticed this much at least, where
-    /// they are late as well.
+    /// A wait in an accept queue must be seen to last at least this long. Queues are checked twenty times a second, so
+    /// this much of any noticeable wait is seen even if the checks are late.
     ACCEPT_WAIT_SEEN = 100 * MS, Time, Sampling;
-    /// Queues are looked at once a second, of some seconds of waiting: waiting by samples and by connections differ so
-    /// much.
+    /// The queue length by samples and by the connections' waits (Little's law) may differ by this factor. Queues are
+    /// sampled once a second and the waits last only seconds.
     ACCEPT_WAITS_OFF = 2, Times, Sampling;
-    /// Of less than this waiting on average samples show one or none.
+    /// The queue length by samples and by the connections' waits may always differ by this many connections. Samples of
+    /// a shorter average queue show one connection or none.
     ACCEPT_WAITS_NOISE = 0.5, Count, Sampling;
-    /// A queue that a worker empties is found empty by most samples.
+    /// An accept queue that is not empty in at least this share of samples is stuck. If a worker serves the queue, most
+    /// samples find it empty.
     STUCK_SHARE = 0.5, Share, Guess;
-    /// And it never stands for seconds.
+    /// An accept queue that is not empty in at least this many samples is stuck. A queue that a worker serves never
+    /// holds connections for seconds.
     STUCK_SAMPLES = 3, Samples, Guess;
-    /// The kernel spreads connections evenly: of queues that are emptied alike, one in e¹⁰ is so many times as long as
-    /// they are on average.
+    /// A stuck accept queue must be at least this many times as long as the others. The kernel spreads connections
+    /// evenly, so among equally served queues one in e¹⁰ is this many times the average.
     STUCK_TIMES = 10, Times, Mechanism;
-    /// So many that came later were served meanwhile: with two workers chance gives a stuck one none of five in one of
-    /// 32.
+    /// At least this many later connections must be served before those in the stuck queue. With two workers, a stuck
+    /// one gets none of five by chance in one case of 32.
     OVERTAKEN = 5, Connections, Sampling;
-    /// Fewer waiting than this on average is an empty queue.
+    /// An accept queue with fewer connections than this on average counts as empty when queues are compared
+    /// ([`STUCK_TIMES`]).
     QUEUE_EMPTY = 0.1, Count, Guess;
-    /// What is spread at random over workers lies within so many standard deviations.
+    /// A worker's share of the connections must lie within this many standard deviations of an even one. Random
+    /// distribution stays within that.
     SPREAD_EVENLY = 3, Deviations, Sampling;
-    /// When at least this share of the requests in the fullest sample had their SYN-ACK retransmitted, their clients do
-    /// not answer; in a burst hardly any is that old.
+    /// If at least this share of the requests in the fullest SYN queue sample had their SYN-ACK retransmitted, their
+    /// clients do not answer. In a burst hardly any request is that old.
     SYN_QUEUE_STALE = 0.5, Share, Mechanism;
-    /// Without a measured round trip, SYNs within this time of each other count as simultaneous.
+    /// If no round trip was measured, SYNs within this time of each other count as simultaneous.
     USUAL_RTT = 10 * MS, Time, Guess;
-    /// Without SYN cookies the kernel keeps a quarter of tcp_max_syn_backlog for hosts that it knows.
+    /// Without SYN cookies the SYN queue is limited to this share of tcp_max_syn_backlog. The kernel reserves the last
+    /// quarter for hosts that it knows.
     SYN_BACKLOG_USED = 0.75, Share, Kernel;
-    /// Of that backlog, from which share on its queue was full: samples come once a second.
+    /// A longest SYN queue of at least this share of tcp_max_syn_backlog was full. Samples, taken once a second, rarely
+    /// catch the maximum.
     SYN_QUEUE_WAS_FULL = 0.7, Share, Guess;
-    /// A longest queue of less than this share of its limit was not sampled while it was full, and checks nothing.
+    /// If the longest sampled SYN queue is below this share of its limit, no sample caught it full and the limit is not
+    /// checked against it.
     SYN_QUEUE_SEEN = 0.5, Share, Guess;
-    /// Fewer SYN cookies are a burst of clients that were killed, or cut off, between SYN and ACK.
+    /// Fewer SYN cookies than this are a burst of clients that were killed, or cut off, between SYN and ACK.
     FLOOD_COOKIES = 100, Events, Guess;
-    /// Clients answer: of real ones the share of a path's losses does not. Where most do not answer, most are none.
+    /// In a SYN flood at most this share of the SYN cookies comes back in an ACK. Real clients answer except for the
+    /// path's losses, so if most do not answer, most are not real.
     FLOOD_RETURNED = 0.5, Share, Guess;
-    /// What is held against a path that loses so much: so many times fewer connections retransmit than would.
+    /// Path loss does not explain the missing ACKs if the share of connections that retransmit is smaller than that
+    /// loss would cause by at least this factor.
     FLOOD_FEWER_RETRANSMIT = 2, Times, Guess;
-    /// With a limit of files no higher nobody can serve: three standard ones and a listener. It is a sandbox (sshd's
-    /// child).
+    /// A process with a descriptor limit no higher than this serves no clients: it has room for three standard
+    /// descriptors and a listener. It is a sandbox (sshd's child).
     SANDBOX_FILES = 4, Count, Mechanism;
 }
 
 limits! {
     PORTS = "Ports and TIME_WAIT";
-    /// Fewer failures than this may be one program that asked for a port of its own.
+    /// Fewer connects that found no local port than this may be one program that asked for a particular port.
     PORTS_FAILED = 5, Connections, Guess;
-    /// The count of ports is of another moment than the failures.
+    /// Ports are exhausted when at least this share of them is in use. The ports were counted at another moment than
+    /// the failures.
     PORTS_FULL = 0.95, Share, Guess;
-    /// From this occupancy on one parity of the ports is full, and each search tries all of it first.
+    /// With at least this share of the ports in use, one parity (odd or even) is full and each search tries all of it
+    /// first.
     PARITY_FULL = 0.5, Share, Mechanism;
-    /// With so many ports in use, no way of searching helps.
+    /// With at least this share of the ports in use, no other way to search for a free port helps.
     PORTS_NEARLY_FULL = 0.95, Share, Guess;
-    /// What one try costs connect(), when the port is taken (measured on Linux 6.18: 65 ns with 8,000 ports, 100 with
-    /// 16,000).
+    /// Each taken port that connect() tries costs this time (measured on Linux 6.18: 65 ns with 8,000 ports, 100 ns
+    /// with 16,000).
     PORT_TRY = 65, Time, Kernel;
-    /// The same for bind() (measured on Linux 6.18).
+    /// Each taken port that bind() tries costs this time (measured on Linux 6.18).
     PORT_BIND_TRY = 275, Time, Kernel;
-    /// Fewer connects than this with half of the ports in use are no pattern.
+    /// Fewer connects than this, made while half of the ports are in use, show no pattern.
     SEARCHES = 20, Connections, Guess;
-    /// Fewer samples of the profile in the search say little about its cost.
+    /// With fewer CPU profile samples in the port search than this, its cost is not known well enough.
     SEARCH_SAMPLES = 30, Samples, Guess;
-    /// A search of less, per connect, is not what makes connecting slow.
+    /// A port search that costs less than this per connect does not make connecting slow.
     SEARCH_COSTS = 50 * US, Time, Guess;
-    /// The walk is under a lock and not preempted: what it takes is CPU time, but for interrupts.
+    /// The time in the search and its CPU time must agree within this factor. The search holds a lock and is not
+    /// preempted, so except for interrupts all of it is CPU time.
     SEARCH_ON_CPU = 2, Times, Guess;
-    /// The cost of a try differs that much between processors and loads.
+    /// The expected and the measured cost of port searches must agree within this factor. The cost of one try varies
+    /// that much with processor and load.
     SEARCH_COST_FACTOR = 4, Times, Guess;
-    /// Of the ports taken, the share of even ones falls by so much where one parity is full: from nearly all to nearly
-    /// none.
+    /// When one parity of the ports is full, the share of even ports among those chosen must change by more than this:
+    /// from nearly all to nearly none.
     PARITY_SHIFTS = 0.8, Share, Guess;
-    /// What a connection in the way costs bind() (measured on Linux 6.18: 28 ns with 5,000 of them, 41 with 15,000).
+    /// Each connection on a port that bind() has to check costs this time (measured on Linux 6.18: 28 ns with 5,000 of
+    /// them, 41 ns with 15,000).
     PORT_OWNER = 30, Time, Kernel;
-    /// Fewer connections in the way than this cost less than a call does anyway.
+    /// Fewer connections on a port that bind() has to check than this cost less than the call itself.
     PORT_OWNERS = 500, Connections, Mechanism;
-    /// A refusal at the first connection takes so long (measured on Linux 6.18: 0.4 to 0.7 µs).
+    /// A bind() that is refused at the first connection it checks takes this time (measured on Linux 6.18: 0.4 to 0.7
+    /// µs). The advice quotes it.
     BIND_AT_ONCE = US, Time, Kernel;
-    /// A shorter search is not what makes anybody wait.
+    /// A port search shorter than this makes no other thread wait noticeably and is ignored.
     WALK_COSTS = 10 * MS, Time, Guess;
-    /// What an entry of a list costs a search: 30 ns when all are in the cache, 100 when none is.
+    /// Each list entry that a search passes costs this time: 30 ns if all entries are in the cache, 100 ns if none is.
     WALKED_ENTRY = 60, Time, Kernel;
-    /// A wait that ends so close to the return of a search was for its lock.
+    /// A wait that ends within this time of a search's return was a wait for the lock that the search held.
     WOKEN_BY_SEARCH = MS, Time, Guess;
-    /// Where so many accepts would have come during a search, few by chance are out of the question.
+    /// Missing accepts during a search count only if at least this many were expected. From here on, chance is ruled
+    /// out as the reason for few.
     ACCEPTS_EXPECTED = 20, Events, Sampling;
-    /// So many times fewer came than would have: the search kept them out.
+    /// If the accepts during a search are fewer than expected by at least this factor, the search kept them out.
     ACCEPTS_FEWER = 10, Times, Guess;
-    /// Fewer refusals than this, in a recording of seconds, happen on any busy host that uses its ports again: two ends
-    /// of a million in the same millisecond.
+    /// Fewer SYNs refused by TIME_WAIT sockets than this, in a recording of seconds, happen on any busy host that
+    /// reuses ports: of a million connections, two end in the same millisecond.
     COLLISIONS = 10, Connections, Guess;
-    /// Below this share of connects only their 99.5th percentile shows it.
+    /// If TIME_WAIT sockets refuse a smaller share of connects than this, it is no finding: it shows only beyond the
+    /// 99.5th percentile of connects.
     COLLISIONS_SHARE = 0.005, Share, People;
-    /// A SYN that is retransmitted sooner is the quick one of Linux 5.6 and newer, no timeout.
+    /// A SYN that is retransmitted sooner than this is the quick retry of Linux 5.6 and newer, not a timeout.
     NO_QUICK_RETRY = 500 * MS, Time, Kernel;
-    /// The rate broke because of the refusals if such a share of the connections was blocked since.
+    /// Refusals by TIME_WAIT sockets explain a drop of the connection rate if at least this share of the connections
+    /// was blocked from then on.
     BLOCKED = 0.5, Share, Guess;
-    /// Of fewer connections that ended nobody knows who usually closes first.
+    /// With fewer ended connections than this, it is not known which side usually closes first.
     ENDED_KNOWN = 10, Connections, Guess;
-    /// Linux advances initial sequence numbers by one per so many ns.
+    /// Linux advances its initial sequence numbers by one per this time.
     ISN_TICK = 64, Time, Kernel;
-    /// A timestamp is a count of ms: two connections of one ms have the same.
+    /// TCP timestamps count in steps of this time. Two connections within the same millisecond have the same timestamp.
     TIMESTAMP_TICK = MS, Time, Kernel;
-    /// Above this share of connects they hinder each other, and chances do not multiply.
+    /// If more than this share of connects waits, they hinder each other and the odds of several timeouts are not
+    /// multiplied.
     COLLISIONS_INDEPENDENT = 0.3, Share, Guess;
-    /// Timeouts without which a rate of them is chance.
+    /// With fewer timeouts, or fewer uploads before a refusal, than this, their rate is chance and is not checked.
     TIMEOUTS_KNOWN = 10, Events, Guess;
-    /// From this share of it on the ceiling of timeouts is reached: a client also connects in between.
+    /// The rate of timeouts is at its ceiling (one SYN per timeout and blocked client) from this share of it on. A
+    /// client also connects between its timeouts.
     AT_CEILING = 0.8, Share, Guess;
-    /// A rate of timeouts exceeds their ceiling by no more: both are averages over the same seconds.
+    /// The rate of timeouts may exceed its ceiling (one SYN per timeout and blocked client) by at most this share. Both
+    /// are averages over the same seconds.
     ABOVE_CEILING = 0.1, Share, Guess;
-    /// The count of TIME_WAIT sockets and the latest refusals are known at different moments.
+    /// The count of TIME_WAIT sockets must be at most this much older than the end of the recording to be compared with
+    /// what closed.
     SAME_MOMENT = S, Time, Guess;
-    /// A SYN ahead of what TIME_WAIT expects by more than half of the sequence space looks old.
+    /// A SYN whose sequence number is ahead of the one that TIME_WAIT expects by more than this, half of the sequence
+    /// space, looks old.
     SEQUENCE_HALF = 2_147_483_648.0, Bytes, Rfc;
-    /// Of the connections of the host so many were recorded: else draws of sequence numbers are missing.
+    /// illumos draws an initial sequence number for each connection. At least this share of the host's connections must
+    /// be recorded, or draws are missing.
     DRAWS_SEEN = 0.9, Share, Guess;
-    /// Refused connects whose times differ by less were through with the same SYN.
+    /// Refused connects whose durations differ by less than this share got through with the same SYN retransmission.
     TRIES_ALIKE = 0.05, Share, Guess;
-    /// The age from which on ports meet, by sequence numbers and as seen: a port must be used again, too.
+    /// The age at which reused ports first collide may differ by this share from the one computed from sequence
+    /// numbers. A port must also happen to be reused then.
     ILLUMOS_MEETS = 0.2, Share, Guess;
-    /// Fewer connections that did without TIME_WAIT are a moment.
+    /// Fewer connections that skipped TIME_WAIT because its table was full than this are a passing moment.
     TIME_WAIT_OVERFLOWS = 100, Events, Guess;
-    /// A retransmitted FIN, or data under way, that finds no TIME_WAIT socket is answered with a reset: for one in so
-    /// many it is more than what any host sends.
+    /// Skipped TIME_WAIT states do harm if at least one in this many draws a reset: a retransmitted FIN, or late data,
+    /// finds no socket. Any host sends some resets, but fewer than that.
     TIME_WAIT_RESETS = 100, Times, Guess;
 }

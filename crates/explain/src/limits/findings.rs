@@ -1,156 +1,190 @@
-//! Numbers that say what is a finding, an episode, a rate that broke, a resource that is scarce.
+//! Limits that define a finding, an episode, a change of a rate, a scarce resource.
 
 use super::{MS, S, limits};
 
 limits! {
     MATTERS = "What makes a finding";
-    /// It happened so often, to several connections ([`OFTEN_TO_SEVERAL`]): once or twice happens to any service.
+    /// Fewer occurrences than this, on several connections ([`OFTEN_TO_SEVERAL`]), are no finding: once or twice
+    /// happens to any service.
     OFTEN = 5, Events, People;
-    /// To two connections at least.
+    /// [`OFTEN`] counts only where at least this many connections are affected. One connection alone needs
+    /// [`OFTEN_TO_ONE`].
     OFTEN_TO_SEVERAL = 2, Connections, People;
-    /// Or so often to one connection alone.
+    /// Fewer occurrences than this on a single connection are no finding. Several connections need only [`OFTEN`].
     OFTEN_TO_ONE = 20, Events, People;
-    /// To one in a thousand of what could suffer: what the 99.9th percentile shows.
+    /// If a smaller share of the connections or requests than this is affected, it is no finding: not even the 99.9th
+    /// percentile shows it.
     ONE_IN_A_THOUSAND = 0.001, Share, People;
-    /// And it took so much of the time in which the service was not idle.
+    /// Trouble that is frequent enough must also cost at least this share of the time in which the service was not
+    /// idle.
     SHARE_OF_TIME = 0.01, Share, People;
-    /// Or so much of that, however few it happened to: of a busy service's requests few are slow while it is stuck.
+    /// Frequent trouble that costs at least this share of the service's non-idle time is a finding, however small its
+    /// share of the requests. A busy service that is stuck has few slow requests among many.
     MUCH_OF_TIME = 0.08, Share, People;
-    /// Or it kept one connection waiting for so long: people give up. Three timeouts of 200 ms are over by then, and of
-    /// a socket sampled once a second there are some samples.
+    /// Making one connection wait this long is a finding by itself, because people give up. By then three RTOs of 200
+    /// ms have passed and a socket sampled once a second has several samples.
     STALL = 3 * S, Time, People;
-    /// Or one caller failed so often: it tries again and again, and wants what it does not get.
+    /// This many failures of one caller are a finding: it keeps retrying and does not get what it needs.
+    /// [`FAILED_OVER`] and [`FAILED_SHARE`] must hold as well.
     FAILED_AGAIN = 3, Events, People;
-    /// Over at least so long: what fails within a moment is one attempt.
+    /// The failures of one caller ([`FAILED_AGAIN`]) must span at least this time. Failures within a moment are one
+    /// attempt.
     FAILED_OVER = 2 * S, Time, People;
-    /// In so much of what that caller tried.
+    /// The failures of one caller ([`FAILED_AGAIN`]) must be at least this share of its attempts.
     FAILED_SHARE = 0.05, Share, People;
-    /// Or its transfers, which sent for so long in all, lost so much of that time ([`SENDING_SHARE`]): four connections
-    /// that lost their options to SYN cookies are slow for as long as they last. Sockets are sampled once a second: of
-    /// less nothing is known.
+    /// Transfers that sent for at least this long, in all, are a finding if they lost [`SENDING_SHARE`] of that time,
+    /// however few: for example four connections that lost their TCP options to SYN cookies. With sampling once a
+    /// second, less tells nothing.
     SENDING = S, Time, People;
-    /// What transfers lose of their time of sending from which on their user is held up.
+    /// Transfers that lose at least this share of their sending time hold up their user. Compared only from [`SENDING`]
+    /// of sending time on.
     SENDING_SHARE = 0.1, Share, People;
-    /// Or nobody was served for so long. A shorter pause is a hiccup: of a busy CPU, of a collection of garbage.
+    /// A service that serves no client for this long has an outage, which is a finding by itself. A shorter pause is a
+    /// hiccup, for example a busy CPU or a garbage collection.
     OUTAGE = S, Time, People;
-    /// A request or a connect that failed costs its caller at least this: what retries, retries after it.
+    /// A failed connect or request counts as at least this much lost time for its caller. A caller that retries does so
+    /// about this much later.
     FAILED_COSTS = S, Time, People;
-    /// A person notices it.
+    /// A wait of this length is one that people notice. Shorter waits do not count as slow.
     NOTICED = 200 * MS, Time, People;
-    /// Less is not what anybody asks about.
+    /// Users do not ask about a shorter time than this, so it is not reported.
     ASKED_ABOUT = S, Time, People;
-    /// Half: what is more than all the rest together is what explains it, and what does not reach that does not.
+    /// A cause explains something only if it accounts for at least this share of it. More than half is more than
+    /// everything else together.
     MOST = 0.5, Share, Guess;
-    /// A tenth of the time of requests, or less, does not make them slow; a tenth of what was lost does not explain it.
+    /// Up to this share counts as a small part: a tenth of the request time does not make requests slow, and a tenth of
+    /// the losses does not explain them.
     SMALL_PART = 0.1, Share, Guess;
-    /// So much of them: the others were counted a moment earlier or later.
+    /// Two counts of the same thing agree when one reaches this share of the other. The rest was counted a moment
+    /// earlier or later.
     NEARLY_ALL = 0.9, Share, Guess;
-    /// What follows from a cause may be measured otherwise than that, and costs as much or so many times as much.
+    /// A finding can be the consequence of another only if it costs at most this many times as much. The two are
+    /// measured in different ways.
     CONSEQUENCE = 4, Times, Guess;
-    /// What paths share is at fault when more than this share of them is in trouble: were it well, so would most be.
+    /// What several paths share is at fault when more than this share of them is in trouble. If it worked, most of them
+    /// would work too.
     OF_PATHS = 0.5, Share, Guess;
-    /// With clients at so many addresses, of which most are well, a server serves the internet, lines of all kinds.
+    /// A server that has clients at this many internet addresses, most of them without trouble, serves all kinds of
+    /// access lines. The trouble of a single client is then due to its own line, and is a note.
     OF_THE_INTERNET = 10, Addresses, Guess;
-    /// Where one is enough, none was seen.
+    /// A cause for which one occurrence suffices is ruled out only if there are fewer than this, that is none.
     ONE = 1, Count, Mechanism;
-    /// One connection that hangs, or one request that waits, may have its own reason.
+    /// Fewer connections that hang, or requests that wait, than this do not count: a single one may have a reason of
+    /// its own.
     SEVERAL_HANG = 2, Connections, Guess;
 }
 
 limits! {
     COUNTS = "Samples and counts";
-    /// Sockets and threads are sampled once a second: less than the time between two samples is what one of them
+    /// Sockets and threads are sampled once a second. A total shorter than this interval may be what one sample
     /// happened to see.
     BETWEEN_SAMPLES = S, Time, Sampling;
-    /// What is claimed of the other end is the same time as seen from there, where it is so much of this one's: of one
-    /// the kernel counts it, of the other samples tell it.
+    /// The time explained from the other end covers all of the troubled time seen from this end once it reaches this
+    /// share of it. The kernel counts one of them and samples estimate the other.
     SAME_TIME = 0.5, Share, Guess;
-    /// A smaller share of the time that a service was not idle is within the error of a hundred samples.
+    /// An unexplained rest below this share of the service's non-idle time is not reported: it is within the error of a
+    /// hundred samples.
     UNEXPLAINED_SHARE = 0.05, Share, Sampling;
-    /// What one sample alone showed may have been that moment's.
+    /// A state seen in fewer samples than this does not count. A single sample may have caught a passing moment.
     SEEN_TWICE = 2, Samples, Sampling;
-    /// Counters, listeners and events are read up to a second apart while all of them rise.
+    /// Counts of the same thing from two sources may differ by this share. Counters, listeners and events are read up
+    /// to a second apart while all of them rise.
     SAME_COUNT = 0.10, Share, Sampling;
-    /// Of few, one or two that fall between two readings are more than that share.
+    /// Counts of the same thing from two sources may always differ by this many. For small counts, one or two events
+    /// between two readings exceed [`SAME_COUNT`].
     SAME_COUNT_SLACK = 2, Events, Sampling;
-    /// Rates of symptoms are compared over bins of this length: shorter ones hold too few, longer ones date too
-    /// coarsely.
+    /// Rates of symptoms are computed over bins of this length. Shorter bins hold too few events, longer ones date a
+    /// change too coarsely.
     RATE_BIN = 250 * MS, Time, Guess;
-    /// A level of a rate lasts at least so many bins: one low value is a hiccup, no level.
+    /// A rate must stay at a level for at least this many bins. A single low value is a hiccup, not a level.
     LEVEL_LASTS = 3, Samples, Guess;
-    /// Two levels of a rate differ by at least this factor: loads vary by a few ten per cent by themselves.
+    /// Two levels of a rate must differ by more than this factor to count as a change. Loads vary by a few tens of per
+    /// cent on their own.
     LEVELS_DIFFER = 1.5, Times, Guess;
-    /// Of each level so many values lie on its side of the middle between the two.
+    /// At least this share of each level's values must lie on its own side of the midpoint between the two levels
+    /// ([`LEVELS_MIDDLE`]).
     LEVELS_APART = 0.85, Share, Guess;
-    /// Of the step between two levels so much happens at once: else it is a drift.
+    /// At least this share of the step between two levels must happen at once. Otherwise the rate drifts.
     LEVELS_AT_ONCE = 0.5, Share, Guess;
-    /// The middle between two levels is their geometric mean, at least this share of the higher: a level of zero has no
-    /// such mean.
+    /// The midpoint between two levels is their geometric mean, but at least this share of the higher level. A level of
+    /// zero has no useful geometric mean.
     LEVELS_MIDDLE = 0.25, Share, Guess;
-    /// Bins per factor of two in which clusters of latencies are looked for: 4.4 % each.
+    /// The search for clusters of latencies uses this many logarithmic bins per factor of two, 4.4 % each.
     MODE_BINS = 16, Count, Guess;
-    /// Empty bins that part two clusters of latencies: a gap of 14 %.
+    /// Two clusters of latencies are separate when at least this many bins ([`MODE_BINS`]) lie between them, a gap of
+    /// 14 %.
     MODE_GAP = 3, Count, Guess;
-    /// Fewer values are no cluster.
+    /// Fewer latencies than this do not form a cluster.
     MODE_VALUES = 3, Count, Guess;
-    /// Nor is a smaller share of all.
+    /// A group of latencies that is a smaller share of all values than this does not form a cluster.
     MODE_SHARE = 0.001, Share, Guess;
-    /// A latency is one of the schedule's times where it comes up to a tenth later, at least this and at most three
-    /// times this.
+    /// A latency matches a step of the SYN retransmission schedule if it ends up to a tenth ([`STEP_LATE`]) after it.
+    /// That tolerance is never less than this and never more than three times this.
     STEP_SLACK = 100 * MS, Time, Guess;
-    /// What a latency may be later than a time of the schedule, as a share of it: timers of the kernel's wheel fire up
-    /// to an eighth late.
+    /// A latency may exceed its step of the SYN retransmission schedule by this share of the step. Timers on the
+    /// kernel's timer wheel fire up to an eighth late.
     STEP_LATE = 0.1, Share, Guess;
-    /// Samples without which a correlation of counters is chance.
+    /// With fewer sampling intervals than this, a correlation between a counter and a symptom is chance.
     CORRELATED_INTERVALS = 4, Samples, Guess;
-    /// A correlation below this is no more than a common trend.
+    /// A correlation between a counter and a symptom below this is no more than a common trend.
     CORRELATED = 0.7, Share, Guess;
-    /// Standard deviations that a correlation must be from none (Fisher's z): of the hundred counters that move on a
-    /// busy host, at three lags each, one recording in fifteen has one by chance.
+    /// A correlation must be at least this many standard deviations above zero (Fisher's z). With a hundred moving
+    /// counters on a busy host, at three lags each, one recording in fifteen has such a correlation by chance.
     CORRELATED_DEVIATIONS = 3.5, Deviations, Sampling;
-    /// By how much closer a counter must be to the symptom than to the load as a whole, which most counters move with.
+    /// A counter's correlation with the symptom must exceed its correlation with the overall load by at least this
+    /// much. Most counters move with the load.
     CORRELATED_CLOSER = 0.1, Share, Guess;
-    /// A counter that rose as often as there were symptoms, within this share, need only move alike: both at once are
-    /// no chance.
+    /// A counter whose rise matches the number of symptoms within this share need only correlate ([`CORRELATED`]). Both
+    /// matching at once is not chance.
     ROSE_AS_OFTEN = 0.15, Share, Guess;
-    /// Symptoms without which as many of them and of a counter say nothing.
+    /// With fewer symptoms than this, a counter that rose by the same number proves nothing.
     SYMPTOMS_COUNTED = 10, Events, Guess;
 }
 
 limits! {
     EPISODES = "Episodes";
-    /// The widest window of time that is looked at.
+    /// The widest time window in which the search for episodes compares rates with the whole recording.
     EPISODE_LONG = 60 * S, Time, Guess;
-    /// The window between the widest and the narrowest.
+    /// The middle time window of the search for episodes, between [`EPISODE_SHORT`] and [`EPISODE_LONG`].
     EPISODE_MIDDLE = 10 * S, Time, Guess;
-    /// The narrowest window: what lasts for less is in it, or in none.
+    /// The narrowest time window of the search for episodes. Trouble that lasts for less than this is found by this
+    /// window or not at all.
     EPISODE_SHORT = 2 * S, Time, Guess;
-    /// A window is looked at where the recording is so many times as long: else the whole tells as much.
+    /// The search for episodes uses a window only if the recording is at least this many times as long. In a shorter
+    /// one, the whole recording tells as much.
     EPISODE_TIMES_LONGER = 3, Times, Guess;
-    /// An episode has so many times the rate of the whole: below, the whole tells of it with its averages.
+    /// An episode must have at least this many times the rate of the whole recording. Below that, the averages of the
+    /// whole already show it.
     EPISODE_DENSER = 3, Times, Guess;
-    /// What stands out by less of its own deviations is chance (Poisson): of a day of windows, none.
+    /// The count in a window must exceed the usual one by this many standard deviations (Poisson) to be an episode. Not
+    /// one window in a whole day does so by chance.
     EPISODE_DEVIATIONS = 6, Deviations, Sampling;
-    /// An episode goes on as long as the next window has this share of its worst one.
+    /// An episode continues into the next window while that window has at least this share of the worst window's count.
     EPISODE_GOES_ON = 0.25, Share, Guess;
-    /// Before a trouble shows something happened: a SYN that is dropped is retransmitted after a second.
+    /// An episode is taken to begin this long before its trouble shows: a dropped SYN is retransmitted, and so becomes
+    /// visible, a second later.
     EPISODE_BEFORE = S, Time, Mechanism;
-    /// What it does to connections shows later: a SYN that is dropped twice is answered after 3 s.
+    /// An episode is examined until this long after its trouble ends, because effects on connections show later: a SYN
+    /// that is dropped twice is answered after 3 s.
     EPISODE_AFTER = 4 * S, Time, Mechanism;
-    /// Of waiting for a CPU any host has so much in a second, summed over its threads.
+    /// Less runnable time (waiting for a CPU) than this per second, summed over all threads, is normal for any host and
+    /// starts no episode.
     EPISODE_WAITS = 300 * MS, Time, Guess;
-    /// Of anything else any host has so much in a window: some packets.
+    /// Fewer events of any other kind (some packets) than this in a window are normal for any host and start no
+    /// episode.
     EPISODE_EVENTS = 10, Events, Guess;
 }
 
 limits! {
-    RESOURCES = "The command and the host's resources";
-    /// How long a resolver waits for a name server, unless resolv.conf(5) says otherwise.
+    RESOURCES = "The recorded command and the host's resources";
+    /// A resolver waits this long for a name server, unless resolv.conf(5) sets another timeout. The longest wait of a
+    /// command is compared with it.
     RESOLVER_TIMEOUT = 5 * S, Time, Kernel;
-    /// A timer is late by a turn of the scheduler.
+    /// A wait that ends within this time after [`RESOLVER_TIMEOUT`] was ended by that timer. A timer may be late by one
+    /// turn of the scheduler.
     RESOLVER_LATE = 100 * MS, Time, Guess;
-    /// Used by so much or more, a resource is scarce.
+    /// A resource is scarce when at least this share of it is in use.
     SCARCE = 0.9, Share, Guess;
-    /// So much of the time something waited for it: the resource is scarce.
+    /// A resource is scarce when something waited for it for at least this share of the time.
     PRESSURE = 0.1, Share, Guess;
 }

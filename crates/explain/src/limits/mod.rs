@@ -1,6 +1,6 @@
-//! Every number that decides, once: its value, unit, basis and why. The book prints them.
+//! Every number that decides an answer, declared once: its value, unit, basis and why. The book prints them.
 //!
-//! A number that only bounds memory, display or advice is none, and stays where it is used.
+//! A number that only bounds memory, display or advice is not a limit. It stays where it is used.
 
 mod connects;
 mod findings;
@@ -29,27 +29,27 @@ const MS: u64 = 1_000 * US;
 const S: u64 = 1_000 * MS;
 const KIB: u64 = 1_024;
 
-/// A number that decides.
+/// A number that decides an answer.
 #[derive(Debug)]
 pub struct Limit {
-    /// Its name, as code and `tcpwhy-lab limits` spell it.
+    /// Its name in the code and in `tcpwhy-lab limits`.
     pub name: &'static str,
-    /// Its value as declared, in its unit; a time is in ns.
+    /// Its declared value, in its unit. A time is in ns.
     pub value: f64,
     /// What it counts or measures.
     pub unit: Unit,
     /// Where the number comes from.
     pub basis: Basis,
-    /// What it means, and why it is this number.
+    /// What is compared with it, and why it is this number.
     pub why: &'static str,
 }
 
 /// What a limit counts or measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// A part of a whole: 1 is all of it.
+    /// A part of a whole; 1 is the whole.
     Share,
-    /// How many times one is the other.
+    /// A ratio of two amounts.
     Times,
     /// A time, in ns.
     Time,
@@ -57,13 +57,13 @@ pub enum Unit {
     Bytes,
     /// Standard deviations.
     Deviations,
-    /// So many a second.
+    /// A rate per second.
     PerSecond,
     /// TCP segments.
     Segments,
     /// Packets.
     Packets,
-    /// Connections, or attempts at one.
+    /// Connections, or attempts to connect.
     Connections,
     /// Requests with their answers.
     Exchanges,
@@ -73,29 +73,29 @@ pub enum Unit {
     Samples,
     /// Events.
     Events,
-    /// Anything else that is counted.
+    /// Anything else that can be counted.
     Count,
 }
 
 /// Where a number comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Basis {
-    /// The kernel's own, or measured on it.
+    /// The kernel's own number, or measured on the kernel.
     Kernel,
-    /// A standard, or a formula of the literature.
+    /// A standard, or a formula from the literature.
     Rfc,
     /// It follows from how the mechanism works.
     Mechanism,
-    /// It follows from how things are sampled, or from statistics.
+    /// It follows from how the data is sampled, or from statistics.
     Sampling,
-    /// What people notice, ask about or want.
+    /// It is what people notice, ask about or want.
     People,
-    /// Nothing yet: the reason would defend half or twice as much.
+    /// Nothing yet: its reason would justify half or twice the value as well.
     Guess,
 }
 
 impl Basis {
-    /// All of them, in the order of how much they are worth.
+    /// All of them, the strongest first.
     pub const ALL: [Basis; 6] = [
         Basis::Kernel,
         Basis::Rfc,
@@ -119,12 +119,12 @@ impl fmt::Display for Basis {
     }
 }
 
-/// Limits of one subject.
+/// The limits of one subject.
 #[derive(Debug)]
 pub struct Table {
     /// The subject.
     pub title: &'static str,
-    /// The limits, in the order in which they are declared.
+    /// The limits, in the order of their declaration.
     pub limits: &'static [&'static Limit],
 }
 
@@ -139,13 +139,13 @@ pub fn all() -> impl Iterator<Item = &'static Limit> {
     TABLES.iter().flat_map(|table| table.limits.iter().copied())
 }
 
-/// What a thread does with limits beyond reading them.
+/// What happens when a thread reads a limit.
 #[derive(Clone, Copy)]
 enum Sweep {
     Off,
-    /// One of them is so many times what it is.
+    /// One limit is multiplied by a factor.
     Scaled(&'static Limit, f64),
-    /// Those that are read are noted.
+    /// The names of the limits that are read are recorded.
     Watched,
 }
 
@@ -154,7 +154,7 @@ thread_local! {
     static READ: RefCell<BTreeSet<&'static str>> = const { RefCell::new(BTreeSet::new()) };
 }
 
-/// Does something while this thread sweeps; then it goes on as before, also where that panics.
+/// Runs something while this thread sweeps. Restores the previous mode afterwards, also after a panic.
 fn sweeping<T>(how: Sweep, what: impl FnOnce() -> T) -> T {
     struct Before(Sweep);
     impl Drop for Before {
@@ -166,13 +166,14 @@ fn sweeping<T>(how: Sweep, what: impl FnOnce() -> T) -> T {
     what()
 }
 
-/// Does something with one limit so many times what it is, on this thread: what would `explain` say if it were
-/// another number? Nothing but the sweep over the corpus asks.
+/// Runs something with one limit multiplied by a factor, on this thread: what would `explain` say if the number were
+/// different? Only the sweep over the corpus uses it.
 pub fn scaled<T>(limit: &'static Limit, factor: f64, what: impl FnOnce() -> T) -> T {
     sweeping(Sweep::Scaled(limit, factor), what)
 }
 
-/// Does something and notes the names of the limits that it read, on this thread: no other can change it.
+/// Runs something and records the names of the limits that it reads, on this thread. No other limit can change its
+/// result.
 pub fn watched<T>(what: impl FnOnce() -> T) -> (T, BTreeSet<&'static str>) {
     READ.take();
     let done = sweeping(Sweep::Watched, what);
@@ -180,7 +181,7 @@ pub fn watched<T>(what: impl FnOnce() -> T) -> (T, BTreeSet<&'static str>) {
 }
 
 impl Limit {
-    /// The number that holds now, in the limit's unit; a time in ns.
+    /// The number in force, in the limit's unit. A time is in ns.
     pub fn number(&self) -> f64 {
         match SWEEP.get() {
             Sweep::Off => self.value,
@@ -193,8 +194,8 @@ impl Limit {
         }
     }
 
-    /// How many times more or less the number might as well be: of a guess the reason would defend half or twice as
-    /// much ([`Basis::Guess`]).
+    /// The factor by which the number might just as well be higher or lower: 2 for a guess ([`Basis::Guess`]), 1 for
+    /// any other basis.
     pub(crate) fn slack(&self) -> f64 {
         match self.basis {
             Basis::Guess => 2.0,
@@ -202,19 +203,19 @@ impl Limit {
         }
     }
 
-    /// The share, 0..1.
+    /// The share, from 0 to 1.
     pub fn share(&self) -> f64 {
         self.check(&[Unit::Share]);
         self.number()
     }
 
-    /// How many times, or standard deviations.
+    /// A factor, or a number of standard deviations.
     pub fn times(&self) -> f64 {
         self.check(&[Unit::Times, Unit::Deviations]);
         self.number()
     }
 
-    /// How many, as a whole number.
+    /// The count, as a whole number.
     pub fn count(&self) -> u64 {
         debug_assert!(
             !matches!(self.unit, Unit::Share | Unit::Time | Unit::Bytes),
@@ -224,12 +225,12 @@ impl Limit {
         self.number().round() as u64
     }
 
-    /// How many, of what has a length.
+    /// The count, to compare with a length.
     pub fn as_usize(&self) -> usize {
         self.count() as usize
     }
 
-    /// How many, of what is sampled.
+    /// The count, to compare with a number of samples.
     pub fn as_u32(&self) -> u32 {
         self.count() as u32
     }
@@ -261,12 +262,12 @@ impl Limit {
         self.ns() as f64 / S as f64
     }
 
-    /// A part is at least this share of the whole.
+    /// Whether a part is at least this share of the whole.
     pub fn reached(&self, part: impl Amount, whole: impl Amount) -> bool {
         part.amount() >= self.share() * whole.amount()
     }
 
-    /// A part is more than this share of the whole.
+    /// Whether a part is more than this share of the whole.
     pub fn exceeded(&self, part: impl Amount, whole: impl Amount) -> bool {
         part.amount() > self.share() * whole.amount()
     }
@@ -281,9 +282,9 @@ impl Limit {
     }
 }
 
-/// What can be a part or a whole.
+/// An amount that can be a part or a whole.
 pub trait Amount {
-    /// As a number that a share is taken of.
+    /// The amount as a floating-point number.
     fn amount(self) -> f64;
 }
 
@@ -299,7 +300,7 @@ macro_rules! amounts {
 
 amounts! { u32 u64 usize f64 }
 
-/// Declares a table of limits: its subject, then of each its why, `NAME = value, unit, basis;`.
+/// Declares a table of limits: its subject, then for each limit its why and `NAME = value, unit, basis;`.
 macro_rules! limits {
     ($table:ident = $title:literal; $($(#[doc = $why:literal])+ $name:ident = $value:expr, $unit:ident, $basis:ident;)+) => {
         $(

@@ -1,4 +1,4 @@
-//! The limits as the book and `tcpwhy-lab limits` tell them.
+//! The limits as the book and `tcpwhy-lab limits` print them.
 
 use std::fmt::Write;
 
@@ -6,14 +6,14 @@ use analysis::words::{bytes, count, figure};
 
 use super::{Basis, Limit, TABLES, Unit, all};
 
-/// The book's page of limits, as Markdown; `make docs` writes it.
+/// The book's page of limits, as Markdown. `make docs` writes it.
 pub fn page() -> String {
     let mut page = String::from(
         "# The limits\n\n\
          Made from `crates/explain/src/limits/`; `make docs` writes it.\n\n\
-         Every number that decides what `tcpwhy explain` says, once, with its basis: where the number comes from. A guess \
-         is a number whose reason would defend half or twice as much: what misses it by less than that does not rule a cause \
-         out, the answer is `cannot-tell`.\n\
+         Every number that decides what `tcpwhy explain` says, listed once, with its basis: where the number comes \
+         from. A guess is a number whose reason would justify half or twice the value as well. A measurement that \
+         misses a guess by less than that does not rule a cause out; the answer is `cannot-tell`.\n\
          `tcpwhy-lab limits --sweep` says which findings of [the corpus](corpus.md) would change with it.\n\n\
          | basis | limits |\n|---|---:|\n",
     );
@@ -38,12 +38,12 @@ pub fn page() -> String {
 }
 
 impl Limit {
-    /// Its value as people write it: `3 s`, `0.1 %`, `10 ×`, `20 segments`.
+    /// Its value in the usual notation: `3 s`, `0.1 %`, `10 ×`, `20 segments`.
     pub fn told(&self) -> String {
         self.with(self.value)
     }
 
-    /// A value in its unit, written so.
+    /// Another value in its unit, in the same notation.
     pub(crate) fn with(&self, value: f64) -> String {
         let of = |one: &str, many: &str| {
             format!(
@@ -70,14 +70,14 @@ impl Limit {
         }
     }
 
-    /// What it means and why it is this number, as one line.
+    /// What is compared with it and why it is this number, on one line.
     pub fn why(&self) -> String {
         self.why.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 }
 
 impl Unit {
-    /// What JSON calls it; a time is in ms there.
+    /// Its name in JSON, where a time is in ms.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Unit::Share => "share",
@@ -98,7 +98,7 @@ impl Unit {
     }
 }
 
-/// A time in its largest unit of which it is one at least.
+/// A time in the largest unit in which it is at least 1.
 fn time(ns: f64) -> String {
     let units = [(1e9, "s"), (1e6, "ms"), (1e3, "µs")];
     match units.into_iter().find(|(unit, _)| ns >= *unit) {

@@ -1,144 +1,170 @@
-//! Numbers of paths: loss, drops on this host, standing queues, outages.
+//! Limits for paths: loss, drops on this host, standing queues, outages.
 
 use super::{KIB, MS, S, limits};
 
 limits! {
     LOSS = "Loss";
-    /// From here on, loss governs the rate of a path of 10 ms or more (Mathis: 40 segments in flight).
+    /// From this loss on, loss governs the rate of a path with a round trip of 10 ms or more (Mathis: 40 segments in
+    /// flight).
     LOSS_GOVERNS = 0.001, Share, Mechanism;
-    /// Fewer losses in a recording of seconds are what any path does.
+    /// Fewer lost segments than this in a recording of seconds are what any path loses.
     PATH_LOST = 20, Segments, Guess;
-    /// Of the losses that must have met an empty queue; the others were of any bottleneck.
+    /// At least this share of the losses must have met an empty queue for the path to be at fault. Any bottleneck
+    /// causes the others.
     LOST_BY_EMPTY_QUEUE = 0.7, Share, Guess;
-    /// Mathis' constant, for a receiver that acknowledges each segment.
+    /// The constant of Mathis' formula for a receiver that acknowledges each segment: rate = this × MSS ÷ (RTT × √p).
     MATHIS = 1.22, Times, Rfc;
-    /// Cubic keeps more in flight than the formula, which is Reno's; and p is measured.
+    /// A rate may exceed the one that the loss allows by this factor. The formula is Reno's, CUBIC keeps more in
+    /// flight, and p is measured.
     MATHIS_TOLERANCE = 1.6, Times, Guess;
-    /// Where round trips are long and losses rare cubic keeps 1.054 × (RTT ÷ p)^¾ segments in flight (RFC 9438, 5.1).
+    /// The constant of CUBIC's formula for long round trips and rare losses: 1.054 × (RTT ÷ p)^¾ segments in flight
+    /// (RFC 9438, 5.1).
     CUBIC = 1.054, Times, Rfc;
-    /// A window that was halved so often is one that losses govern, and no longer that of slow start.
+    /// Losses govern a congestion window that was halved at least this often. Before that, slow start may still govern
+    /// it.
     HALVED = 8, Events, Guess;
-    /// From here on a window grows to eight segments at the most before it loses one (p = 8 ÷ 3w², Mathis et al. 1997),
-    /// and is then halved to four: of fewer three cannot report a loss as duplicate ACKs, and a timer has to.
+    /// From this loss on, cwnd grows to at most eight segments before a loss (p = 8 ÷ 3w², Mathis et al. 1997) and is
+    /// halved to four. Below four, three duplicate ACKs cannot report a loss and the RTO must.
     WINDOW_OF_EIGHT = 8.0 / (3.0 * 8.0 * 8.0), Share, Mechanism;
-    /// Of what other ports lose, one port loses so many times as much: a queue that is full takes from all that send as
-    /// much about the same share.
+    /// One port must lose at least this many times the share that the other ports lose to be singled out. A full queue
+    /// takes about the same share from all that send as much.
     PORT_LOSES_TIMES = 4, Times, Guess;
-    /// What short connections retransmit is not always lost: below this share it may have been late.
+    /// If short connections retransmit a smaller share than this, the segments may have been late rather than lost. A
+    /// share of the SYNs ([`SHORT_LOST_SYNS`]) suffices as well.
     SHORT_LOST_SHARE = 0.01, Share, Guess;
-    /// A SYN's timer waits for a second: what it retransmits was lost, or its answer was.
+    /// This share of retransmitted SYNs suffices instead of [`SHORT_LOST_SHARE`]. A SYN's timer waits for a second, so
+    /// the SYN or its answer was lost.
     SHORT_LOST_SYNS = 0.005, Share, Guess;
-    /// SYNs and data must have been lost, so often each.
+    /// Short connections must have lost at least this many SYNs and at least this many data segments.
     SHORT_LOST_EACH = 5, Segments, Guess;
-    /// A path that loses packets of any kind loses SYNs and data alike, within this factor: a SYN is also retransmitted
-    /// when its answer was lost, and of data that an ACK covers it is not.
+    /// A path that drops any kind of packet loses SYNs and data at rates within this factor. A lost SYN-ACK makes its
+    /// SYN be retransmitted as well, whereas data whose ACK was lost is covered by the next ACK.
     SHORT_LOST_ALIKE = 4, Times, Guess;
-    /// What sends more is a transfer, which samples tell more of.
+    /// A connection that sends this much or more is a transfer, about which samples tell more, and does not count as
+    /// short.
     SHORT_BYTES = 64 * KIB, Bytes, Guess;
-    /// Parts of the recording, of which half must have losses.
+    /// The recording is divided into this many parts. Short connections must suffer losses in at least half of the
+    /// parts that have connections.
     PARTS = 10, Count, Guess;
-    /// And more of them than these.
+    /// Short connections must suffer losses in more than this many parts of the recording ([`PARTS`]).
     LOSSY_PARTS = 2, Count, Guess;
-    /// Of what short connections lost, this host may have dropped so much.
+    /// If this host dropped more than this share of what short connections lost, the path is not at fault.
     LOST_HERE = 0.1, Share, Guess;
-    /// A round trip up to this much beyond the shortest means that no queue stood.
+    /// The queue counts as empty while the round trip is at most this many times the shortest one, plus
+    /// [`EMPTY_QUEUE_DELAY`].
     EMPTY_QUEUE_TIMES = 1.25, Times, Guess;
-    /// And so much longer, on paths that are short.
+    /// The queue counts as empty while the round trip exceeds [`EMPTY_QUEUE_TIMES`] of the shortest one by at most
+    /// this. On short paths this term dominates.
     EMPTY_QUEUE_DELAY = MS, Time, Guess;
-    /// Fewer segments than this say nothing about a path.
+    /// A path on which fewer segments than this were sent is not judged.
     PATH_SEGMENTS = 10, Segments, Guess;
-    /// A short connection that sent so many segments' worth in one go had full ones among them.
+    /// A short-lived connection ([`SHORT_LIVED`]) that sent at least this many segments' worth of data sent full-sized
+    /// segments among them.
     FULL_SEGMENTS = 8, Segments, Guess;
-    /// As it counts as short: it cannot have sent that in small pieces, one after the other.
+    /// A connection must end within this time for [`FULL_SEGMENTS`] to apply. In so short a time it cannot have sent
+    /// the data in small pieces one after the other.
     SHORT_LIVED = S, Time, Guess;
-    /// Of what was retransmitted, the share that had to wait for a timer from which on it was messages that lost their
-    /// last segment: in a transfer it is one in ten or fewer.
+    /// If at least this share of the retransmissions had to wait for a timer, mostly the last segments of messages were
+    /// lost. In a transfer it is one in ten or fewer.
     TAILS = 0.5, Share, Guess;
-    /// Fewer messages that waited for a timer are an accident: in a recording of seconds each made somebody wait.
+    /// Fewer messages than this that waited for a retransmission timer are an accident. In a recording of seconds, each
+    /// of them made somebody wait.
     TAILS_WAITED = 10, Events, Guess;
-    /// Of what a timer retransmitted, the receiver had this many times as much as was lost, at most: what is lost on
-    /// the way back makes a duplicate each, and one way may lose more than the other. Where a CPU was late, all are.
+    /// Spurious retransmissions may outnumber lost segments by at most this factor: each lost ACK makes a duplicate,
+    /// and one direction may lose more than the other. If a late CPU was the cause, all are spurious.
     TAILS_TWICE = 4, Times, Guess;
-    /// A timer sooner than that is a probe that two round trips after the loss does its job.
+    /// A retransmission timer shorter than this is a tail loss probe that works as intended, two round trips after the
+    /// loss.
     TAIL_TIMER = 100 * MS, Time, Mechanism;
-    /// Of a timer's time that a wait lasts which it ended: it began with the message, or soon after.
+    /// A wait that a retransmission timer ended lasted at least this share of the timer. It began with the message or
+    /// soon after.
     TAIL_OF_TIMER = 0.9, Share, Mechanism;
-    /// It lasts no longer than so much more of it: two round trips of a probe, and a tick of the kernel's clock.
+    /// A wait that a retransmission timer ended exceeds [`TAIL_OF_TIMER`] by at most this share of the timer: two round
+    /// trips of a probe and a tick of the kernel's clock.
     TAIL_SPREAD = 0.4, Share, Mechanism;
-    /// Where a timer makes messages late, so many times as many are as late as that, at least, as are somewhat later.
+    /// If a retransmission timer delays messages, at least this many times as many are late by that timer as are
+    /// somewhat later than that.
     TAIL_GATHERED = 3, Times, Guess;
-    /// Fewer spurious retransmissions in a recording of seconds are a route that changed.
+    /// Fewer spurious retransmissions (DSACK) than this in a recording of seconds are a route that changed.
     REORDERED = 20, Segments, Guess;
-    /// Of what was retransmitted the receiver had at least this share already.
+    /// The receiver must already have had at least this share of the retransmitted segments (DSACK) for reordering to
+    /// be the cause.
     REORDERED_SHARE = 0.5, Share, Guess;
-    /// So many connections to other ports would have suffered as well, were it the path: by chance, hardly fewer than a
-    /// quarter of them do ([`OTHERS_FEWER`]).
+    /// Connections to other ports exonerate the path only if at least this many of them would have suffered from it. By
+    /// chance, hardly ever do fewer than a quarter of those suffer ([`OTHERS_FEWER`]).
     OTHERS_WOULD = 10, Connections, Sampling;
-    /// So many times fewer did: it is not the path.
+    /// If the connections to other ports suffer less than expected by at least this factor, the path is not at fault.
     OTHERS_FEWER = 4, Times, Sampling;
 }
 
 limits! {
     DROPS = "Drops on this host";
-    /// Fewer drops are what any host does when a load begins.
+    /// Fewer packets dropped on this host than this are what any host drops when a load begins.
     HOST_DROPS = 20, Packets, Guess;
-    /// TCP missed what was lost where it shows at least so many in a hundred: segments out of order behind a gap, or
-    /// what was retransmitted. Of other protocols, or of what nobody wanted, it shows none.
+    /// At least this share of the drops must show in TCP, as a gap (out-of-order segments) or as retransmissions. Drops
+    /// of other protocols and of unwanted packets do not show there.
     MISSED = 0.1, Share, Guess;
-    /// Where the kernel counts as dropped also what nobody wants (frames of protocols that it does not speak), as many:
-    /// behind each gap come several segments.
+    /// If the drop counter includes unwanted frames (unknown protocols), TCP must show at least this share of it as out
+    /// of order or retransmitted. Each gap has several segments behind it.
     MISSED_ALL = 1, Share, Guess;
-    /// What TCP misses it misses of what crosses its interfaces: one that carries less than this, of what the busiest
-    /// one does, may as well have dropped what nobody wanted.
+    /// If the drop counter includes unwanted frames, an interface must carry at least this share of the packets of the
+    /// busiest one. TCP's losses are among the packets carried; a quieter interface may have dropped only unwanted
+    /// frames.
     CARRIES = 0.5, Share, Guess;
-    /// Fewer drops of a queueing discipline are a burst at a start.
+    /// Fewer drops by a queueing discipline than this are a burst at startup.
     QDISC_DROPS = 20, Packets, Guess;
-    /// Dropping is how an active queue (fq_codel) tells senders to slow down: with a few hundred segments in flight, 1
-    /// in 1,000 or fewer.
+    /// If a queueing discipline drops a smaller share of the packets than this, it works as intended. Active queue
+    /// management (fq_codel) drops to slow senders down: with a few hundred segments in flight, 1 in 1,000 or fewer.
     QDISC_SHARE = 0.003, Share, Mechanism;
-    /// A device sent at least this share of what is acknowledged of those that left by it: rates are of samples taken
-    /// at different moments.
+    /// The connections left by a device only if it sent at least this share of what they got acknowledged. The rates
+    /// come from samples taken at different moments.
     QDISC_CARRIED = 0.5, Share, Guess;
 }
 
 limits! {
     QUEUES = "Queues and outages";
-    /// A request of three round trips, as a new connection with a little data needs, is then late by 100 ms, which
-    /// people notice.
+    /// A queue must add at least this delay to count as deep. A request of three round trips, as a new connection with
+    /// a little data needs, is then late by 100 ms, which people notice.
     QUEUE_DELAY = 33 * MS, Time, People;
-    /// Where nobody waits beside the transfers, a standing queue is told from here on: whoever comes would.
+    /// If the transfers have no other traffic beside them that waits, only a queue with at least this delay is
+    /// reported. Anything that joins would wait.
     QUEUE_DELAY_ALONE = 100 * MS, Time, People;
-    /// A bottleneck needs a queue as long as the path at most, which doubles the shortest round trip: so many times it
-    /// is half as much again.
+    /// The round trip must be at least this many times the shortest one for the queue to count as deep. A bottleneck
+    /// needs a queue of at most one path RTT, which doubles the round trip; here the queue is half as long again.
     QUEUE_TIMES = 2.5, Times, Mechanism;
-    /// BBR keeps up to five round trips of the path in flight where several start together, however deep the buffer is:
-    /// a round trip of more is not its own doing.
+    /// If all transfers use BBR, a deep queue means at least this many times the shortest round trip. BBR keeps up to
+    /// five path RTTs in flight when several start together, however deep the buffer is; more is not its own doing.
     QUEUE_TIMES_BBR = 6, Times, Mechanism;
-    /// More loss than this that did not find the queue full, and it is the loss that limits.
+    /// If more than this share is lost while the queue is not full, the loss limits the transfers rather than the
+    /// queue.
     QUEUE_LOSS = 0.01, Share, Guess;
-    /// A larger share of the time spent waiting for the window, and the reader limits.
+    /// If the transfers wait for the receive window for more than this share of the time, the reader limits them rather
+    /// than the queue.
     QUEUE_RWND = 0.3, Share, Guess;
-    /// What waits in the same queue has at least this share of the transfers' round trip: smoothed, and sampled once a
-    /// second. On an empty path it would be two fifths or less.
+    /// Traffic in the same queue has at least this share of the transfers' round trip, which is smoothed and sampled
+    /// once a second. On an empty path it would be two fifths or less.
     QUEUE_ALIKE = 0.5, Share, Mechanism;
-    /// Of the connections that stood, the share that hangs in an outage of the path; of random loss one in thousands
-    /// hangs so.
+    /// In an outage of the path, at least this share of the connections that existed hangs. Random loss makes one in
+    /// thousands hang.
     OUTAGE_SHARE = 0.8, Share, Guess;
-    /// A timer that is backed off n times has waited 2ⁿ - 1 times; the kernel's jitter, a first timer that was still of
-    /// the handshake, and a probe before it shift that by one.
+    /// The number of timeouts may differ by this from what backoff and elapsed time give (n doublings take 2ⁿ - 1
+    /// RTOs). Jitter, a first RTO from the handshake or an earlier probe shifts it by one.
     TIMEOUTS_OFF = 1, Events, Mechanism;
-    /// Sockets that fell silent within this time did for one reason: each sends at its own pace.
+    /// Sockets that fall silent within this time of each other do so for one reason, since each sends at its own pace.
     SILENT_AT_ONCE = S, Time, Guess;
-    /// The first timeout of a segment comes after so long at most, on paths of less than 200 ms.
+    /// On paths of less than 200 ms, a segment's first retransmission timeout comes at most this long after it was
+    /// sent.
     FIRST_RTO = S, Time, Kernel;
-    /// Quiet for so long before what hangs was sent, beyond its first RTO, a connection was idle.
+    /// A connection was idle if the first timeout of the data that hangs came at least this long after the peer was
+    /// last heard. That is longer than the first RTO ([`FIRST_RTO`]).
     IDLE_BEFORE = 1_500 * MS, Time, Mechanism;
-    /// Timeouts that must have failed although something else had passed before them: of an outage that is over one may
-    /// come at the end, and succeeds.
+    /// At least this many retransmissions must fail although other segments passed before them. When an outage is over,
+    /// a single timeout may still follow, and it succeeds.
     FAILED_BESIDE = 2, Events, Mechanism;
-    /// Of a connection that hung when the recording began, with its timer backed off: one is enough, as those before it
-    /// failed as well.
+    /// For a connection that already hung when the recording began, this many failed retransmissions suffice: its
+    /// backed-off timer shows that earlier ones failed too.
     FAILED_BESIDE_OLDER = 1, Events, Mechanism;
-    /// With one connection alone: one timeout more, for which nothing but size is left as a reason.
+    /// If only one connection hangs, it needs at least this many failed retransmissions in a row, one more than usual.
+    /// Then only the segment size remains as a reason.
     FAILED_ALONE = 4, Events, Mechanism;
 }

@@ -1,87 +1,96 @@
-//! Numbers of transfers: windows, buffers, options, Nagle and delayed ACKs.
+//! Limits for transfers: windows, buffers, options, Nagle and delayed ACKs.
 
 use super::{KIB, MS, S, limits};
 
 limits! {
     WINDOWS = "Windows and buffers";
-    /// A connection that moved less is no transfer.
+    /// A connection that moved less data than this is not a transfer.
     BULK = 256 * KIB, Bytes, Guess;
-    /// Share of its busy time from which on it is its window, or its buffer, that holds a transfer back.
+    /// A transfer is held back by its window, or by its send buffer, if it is so for at least this share of its busy
+    /// time.
     HELD = 0.5, Share, Guess;
-    /// Far more would have passed than did: so many times.
+    /// The window or buffer does not limit a transfer if it would have let at least this many times the measured rate
+    /// pass.
     SPARE = 2, Times, Guess;
-    /// Receivers size their window, and senders their buffer, by what passed within a round trip: they double it in
-    /// each. After so many of them it would have grown.
+    /// A transfer must move at least this many windows (or buffers) for its limit to count. Receivers and senders
+    /// double them in each round trip in which they fill, so by then they would have grown.
     GROWN_BY = 16, Times, Mechanism;
-    /// A usual round trip below so many times the shortest means that no queue stood.
+    /// If the usual round trip is less than this many times the shortest one, no queue builds up.
     USUAL_BELOW_TWICE = 2, Times, Guess;
-    /// A reader that keeps up leaves less than this share of its window unread, in the median.
+    /// A reader keeps up if it leaves at most this share of its window unread, in the median.
     READS_ALONG = 0.25, Share, Guess;
-    /// What passes in a round trip beside the window: the round trip varies.
+    /// A rate may exceed window ÷ round trip by this factor: the round trip varies and the window is sampled.
     BEYOND_WINDOW = 1.25, Times, Guess;
-    /// What the application took within a round trip, as a share of the widest window, from which on that was full.
+    /// The window was full if the application read at least this share of the widest window within one round trip.
     WINDOW_FILLED = 0.9, Share, Guess;
-    /// The kernel wakes the application when a third of the send buffer is free, and what it writes fills it again: of
-    /// samples at any moment one in three or more finds it nearly full; of few samples fewer: one in so many. A message
-    /// that never fills it does not wait for it.
+    /// The send buffer limits if at least one in this many samples finds it nearly full. The kernel wakes the writer
+    /// when a third is free and the writer refills it: one in three is expected, fewer with few samples.
     BRIMFUL = 8, Times, Mechanism;
-    /// What was in flight is known of one moment a second.
+    /// The rate computed from data in flight may differ from the acknowledged one by this share. Data in flight is
+    /// sampled only once a second.
     IN_FLIGHT_SAMPLED = 0.5, Share, Guess;
-    /// Of the time that a sender waited for the window, the share in which it was closed.
+    /// The reader has stopped if the window was closed without a break for at least this share of the sender's wait for
+    /// it.
     SHUT_SHARE = 2.0 / 3.0, Share, Guess;
-    /// Of a window that was seen closed once nobody knows whether it stayed so.
+    /// A window must be seen closed in at least this many samples. A single one does not tell whether it stayed closed.
     SHUT_SAMPLES = 2, Samples, Sampling;
-    /// The first window probe comes after the retransmission timeout, at least this (TCP_RTO_MIN).
+    /// The first window probe is sent one RTO after the window closed, but no sooner than this (TCP_RTO_MIN).
     FIRST_PROBE = 200 * MS, Time, Kernel;
-    /// Share of the samples that found unread data, of a reader that is slow.
+    /// A reader is slow if at least this share of the samples finds unread data.
     UNREAD_SHARE = 0.75, Share, Guess;
-    /// A reader that keeps up leaves some segments; this is more than one read of most programs.
+    /// A reader is slow only if at least this much lies unread. A reader that keeps up leaves a few segments; this is
+    /// more than most programs read at a time.
     UNREAD_BYTES = 16 * KIB, Bytes, Guess;
-    /// Share of the samples in which the window was closed, when the sender is not on this host.
+    /// If the sender is not on this host, a slow reader's window must be closed in at least this share of the samples,
+    /// unless [`READER_BEHIND`] holds.
     WINDOW_CLOSED = 0.2, Share, Guess;
-    /// When the window is not closed: what came lies unread for so long.
+    /// If the window is not closed, received data must lie unread for at least this long for its reader to count as
+    /// slow.
     READER_BEHIND = 10 * MS, Time, Guess;
-    /// And for so many round trips.
+    /// If the window is not closed, received data must also lie unread for at least this many round trips
+    /// ([`READER_BEHIND`]).
     READER_BEHIND_RTTS = 2, Times, Guess;
 }
 
 limits! {
     OPTIONS = "Options";
-    /// The largest window without window scaling: the header's field has 16 bits.
+    /// The largest receive window without window scaling: the header field has 16 bits.
     UNSCALED_WINDOW = 65_535, Bytes, Rfc;
-    /// A connection that lives longer than this carries the loss of its options along; a shorter one, without bulk,
-    /// does not notice.
+    /// A connection that lives at least this long keeps suffering from the loss of its TCP options. A shorter one
+    /// without bulk data does not notice.
     LASTING = S, Time, Guess;
-    /// The smoothed RTT that divides the window varies by this much around the path's.
+    /// The rate may exceed window ÷ smoothed RTT by this share, because the smoothed RTT varies around the path's.
     CEILING_TOLERANCE = 0.25, Share, Guess;
-    /// A sender that fills this share of the largest unscaled window is limited by its size: a reader that does not
-    /// keep up would close it.
+    /// A sender that uses at least this share of the largest unscaled window is limited by the window's size. A reader
+    /// that does not keep up would close the window instead.
     UNSCALED_FILLED = 0.5, Share, Guess;
-    /// A transfer waits for its window if it does so for this share of its busy time.
+    /// A transfer waits for the peer's window if it does so for at least this share of its busy time.
     WINDOW_WAITS = 0.2, Share, Guess;
-    /// Seen from the receiver a transfer is held up by the window if it reaches this share of 65,535 bytes per round
-    /// trip.
+    /// Seen from the receiver, the window holds up a transfer that reaches at least this share of 65,535 bytes per
+    /// round trip.
     AT_WINDOWS_CEILING = 0.5, Share, Guess;
 }
 
 limits! {
     NAGLE = "Nagle and delayed ACKs";
-    /// Linux delays an ACK by 40 ms at least (TCP_DELACK_MIN), and its timer fires up to some ticks late: above this it
-    /// is something else.
+    /// A longer wait is not caused by a delayed ACK. Linux delays an ACK by at least 40 ms (TCP_DELACK_MIN), and the
+    /// timer fires up to a few ticks late.
     DELAYED_ACK_MOST = 60 * MS, Time, Kernel;
-    /// What took less did not wait for a delayed ACK, or in few of its round trips.
+    /// A shorter wait is not caused by a delayed ACK, or only in a few of its round trips.
     DELAYED_ACK_LEAST = 30 * MS, Time, Guess;
-    /// A single wait that a delayed ACK ended is at least this long: it is 40 ms, and begins a moment later.
+    /// A single wait that a delayed ACK ended lasts at least this long. The delay is 40 ms, and the wait begins a
+    /// moment after it.
     DELAYED_ACK_WAIT = 36 * MS, Time, Guess;
-    /// A path with a longer round trip hides the delay in it.
+    /// A path with a longer round trip than this hides the delay of an ACK.
     DELAY_SHOWS = 20 * MS, Time, Mechanism;
-    /// Samples of a held segment, over all connections: fewer are chance.
+    /// Fewer samples with a segment held by Nagle's algorithm than this, over all connections, are chance.
     HELD_SAMPLES = 3, Samples, Guess;
-    /// A message is a segment in flight and the one that is held behind it.
+    /// A message that Nagle's algorithm holds counts as this many segments: one in flight and one held behind it.
     HELD_SEGMENTS = 2, Segments, Mechanism;
-    /// Segments that are sent for each that is held: those of a megabyte and a half take longer than the delay of one
-    /// below 300 Mbit/s.
+    /// Delayed ACKs are not the cause if more than this many segments are sent per held one. Below 300 Mbit/s, those
+    /// 1.5 MB take longer than the delay of a single ACK.
     SENT_PER_HELD = 1_000, Times, Mechanism;
-    /// Held messages are counted by timer and by segment, at different moments.
+    /// Two counts of held messages, by timer and by segment, may differ by this share. They are taken at different
+    /// moments.
     HELD_COUNTS_ALIKE = 0.25, Share, Guess;
 }
