@@ -123,7 +123,7 @@ fn stuck(story: &Story, end: &End) -> Option<Stuck> {
     // The other end knows the connection: otherwise its listener may have had no room for it.
     let conn = end.conn;
     let known = conn.peer.is_some() || conn.bytes_acked.max(conn.bytes_received) > 0;
-    // If it hung before: what was sent later has arrived, and the timer failed nevertheless.
+    // If it hung before the recording: what was sent later has arrived, and the timer failed nevertheless.
     let hung = stall.before > 0
         && (stall.beside >= limits::FAILED_BESIDE_OLDER.count() || stuck.sacked > 0);
     let hangs = hung || seen_to_hang(end);
