@@ -169,7 +169,7 @@ fn insisted(place: &Refusals) -> bool {
     !place.ids.is_empty() || remotes.any(|r| r.count >= limits::REFUSED_TO_ONE.count())
 }
 
-/// Someone else sent the resets: something listens there, or a firewall here dropped the SYNs.
+/// The resets have another sender: something listens there, or a firewall here dropped the SYNs.
 fn is_anothers(place: &Refusals) -> bool {
     let listened = place.clients().any(|c| c.listener.is_some());
     place.groups.is_empty() && (listened || place.firewalled().0 > 0)

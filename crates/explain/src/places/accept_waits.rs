@@ -160,8 +160,8 @@ impl<'a> AcceptWaits<'a> {
         let (open, ended) = (of(true).count() as u64, of(false).count() as u64);
         let long = self.exchanges.as_ref().filter(|_| ended > 0);
         let long = long.map_or(0, |e| {
-            // The histogram counts all that took so long: the recorded ones' share of those that waited applies to it,
-            // and each waited at least so long.
+            // The histogram counts all that took at least this long: the recorded ones' share of those that waited
+            // applies to it, and each waited at least that long.
             let told = e.slowest.iter().map(|(_, x)| x);
             let told = told.filter(|x| !x.open && Slow::took_ns(x) >= limits::NOTICED.ns());
             let share = ended as f64 / (told.count() as f64).max(ended as f64);

@@ -131,7 +131,7 @@ impl<'a> ListenerPlace<'a> {
         !is_full(self, 1) && other().is_some_and(is_other)
     }
 
-    /// Who listens there, and what each of them did.
+    /// The processes that listen there, and what each of them did.
     pub(crate) fn scope(&self) -> Scope {
         let listener = self.listener;
         let mut pids: Vec<u32> = listener.holders.iter().map(|h| h.pid).collect();

@@ -325,7 +325,7 @@ impl<'a> Destination<'a> {
         .number("time_wait", self.time_wait())
     }
 
-    /// Who set the range.
+    /// What set the range.
     pub(crate) fn range_step(&self) -> Option<Step> {
         let value = self.story.settings.get(self.netns, IP_LOCAL_PORT_RANGE)?;
         let netns = namespace(&self.story.netns(self.netns));
