@@ -1,4 +1,4 @@
-//! C38: of several workers that share a port (SO_REUSEPORT) one does not accept, while the others are idle.
+//! C38: one of several workers that share a port (SO_REUSEPORT) does not accept, while the others are idle.
 
 use analysis::words::{list, rounded};
 use analysis::{ListenSock, ProcessState};
@@ -44,15 +44,15 @@ pub(crate) const CAUSE: Cause = Cause {
     },
 };
 
-/// A port whose sockets are not accepted from alike.
+/// A port with sockets that are not accepted from equally.
 struct Uneven<'a> {
     here: ListenerPlace<'a>,
-    /// Those in whose queues connections stand, the one with most first.
+    /// The sockets in whose queues connections stand, the fullest first.
     stuck: Vec<&'a ListenSock>,
-    /// Those whose queues are emptied.
+    /// The sockets whose queues are emptied.
     idle: Vec<&'a ListenSock>,
     waits: Option<AcceptWaits<'a>>,
-    /// Samples saw the queue.
+    /// Whether samples saw the queue.
     sampled: bool,
 }
 
@@ -105,7 +105,7 @@ fn rule_out(whole: &Whole) -> Verdict {
             samples = Quantity::of(samples, "sample"),
             longest_wait_ms = Quantity::ns(longest)
         );
-        // What samples met twice was there, however short each look found it.
+        // What two samples found was there, however short each look found it.
         let seen = waiting >= limits::SEEN_TWICE.as_u32();
         let waited = (!seen).then(|| Test::lasts(longest, &limits::ACCEPT_WAIT_SEEN, says));
         every([shared].into_iter().chain(waited))
@@ -118,7 +118,7 @@ fn longest_wait(socks: &[&ListenSock]) -> Option<(u64, RowRef)> {
     socks.iter().filter_map(|s| s.longest_wait()).max()
 }
 
-/// The sockets that listened side by side: what went with a restart did for less time.
+/// The sockets that listened side by side: one that a restart closed did so for less time.
 fn live(here: ListenerPlace<'_>) -> Vec<&ListenSock> {
     let socks = &here.listener.socks;
     let most = socks.iter().map(|s| s.samples).max().unwrap_or(0);
@@ -175,7 +175,8 @@ impl<'a> Uneven<'a> {
         })
     }
 
-    /// Where samples missed it: one process read all that had waited, and others that came meanwhile were served.
+    /// Where samples missed it: one process read everything that had waited, and others that came meanwhile were
+    /// served.
     fn by_requests(here: ListenerPlace<'a>, waits: AcceptWaits<'a>) -> Option<Uneven<'a>> {
         let reader = waits.reader()?;
         if waits.overtaken_by() < limits::OVERTAKEN.count() {
@@ -197,8 +198,8 @@ impl<'a> Uneven<'a> {
         self.stuck.len() + self.idle.len()
     }
 
-    /// The process that should accept from the fullest, if its holders tell: a master holds the sockets of all
-    /// its workers, and only one of them serves each.
+    /// The process that should accept from the fullest, if its holders show it: a master holds the sockets of all its
+    /// workers, and each is served by only one of them.
     fn owner(&self) -> Option<u32> {
         let held_by = &self.stuck.first()?.held_by;
         let processes = &self.here.story.processes;
@@ -238,7 +239,7 @@ impl<'a> Uneven<'a> {
         }
     }
 
-    /// Time that connections stood in its queue, by samples, ns.
+    /// How long connections stood in its queue, by samples, ns.
     fn stood_ns(&self) -> u64 {
         let story = self.here.story;
         let over_ns = story.end_ns.saturating_sub(story.start_ns) as f64;
@@ -246,7 +247,7 @@ impl<'a> Uneven<'a> {
         (mean * over_ns) as u64
     }
 
-    /// How many waited, at once as far as samples saw it.
+    /// How many waited; at once, if samples saw it.
     fn waiting(&self) -> u64 {
         let longest = self.stuck.iter().map(|s| s.longest_accept_queue.0);
         longest.map(u64::from).sum()
@@ -265,7 +266,7 @@ impl<'a> Uneven<'a> {
         }
     }
 
-    /// What looks between samples tell of a queue that samples have missed.
+    /// What looks between samples show of a queue that samples missed.
     fn looks(&self) -> Option<[Step; 2]> {
         let (ns, row) = longest_wait(&self.stuck).filter(|_| !self.sampled)?;
         let (idle_ns, idle_row) = longest_wait(&self.idle)?;

@@ -62,7 +62,7 @@ struct Overflow<'a> {
     times: ConnectTimes,
     /// When no connection got through because its queue was full.
     outage: Option<Outage>,
-    /// When so little was dropped that only what stood in the queue tells.
+    /// The standing queue, if so little was dropped that nothing else shows the overflow.
     standing: Option<Standing>,
 }
 
@@ -122,7 +122,7 @@ fn drops(here: ListenerPlace) -> u64 {
     match here.listener.drops() {
         // Several listeners may share the namespace's counter: each has its own drops.
         Some(own) if overflows > 0 && !here.is_beside_a_full_one() => own.min(overflows),
-        // Not sampled, or not counted: only the late ACKs say which listener it was.
+        // Not sampled, or not counted: only the late ACKs identify the listener.
         _ => here.ghosts().0,
     }
 }
@@ -284,8 +284,8 @@ impl<'a> Overflow<'a> {
         crowded > 0 && (stuck || limits::QUEUE_SUSTAINED.reached(crowded, samples))
     }
 
-    /// Arrivals and accepts per second; `None` when no client is on this host, for a SYN that is
-    /// retransmitted cannot be told from a new one.
+    /// Arrivals and accepts per second; `None` when no client is on this host, because a retransmitted SYN cannot be
+    /// told from a new one.
     fn rates(&self) -> Option<(f64, f64)> {
         let began = &self.times.began;
         let first = *began.iter().min()?;
@@ -387,7 +387,7 @@ impl<'a> Overflow<'a> {
         Some(step)
     }
 
-    /// Clients that wait for each other's turn are few, and all of them hang while nothing is taken.
+    /// Clients that take turns are few, and all of them hang while nothing is accepted.
     fn impact(&self) -> Impact {
         let mut impact = self.times.impact(self.dropped, self.here.accepted());
         if let Some(outage) = self.outage {
@@ -396,8 +396,8 @@ impl<'a> Overflow<'a> {
         impact
     }
 
-    /// When it stopped accepting, if those that came meanwhile waited for most of the time: a burst that
-    /// overflowed the queue before is not when this began.
+    /// When it stopped accepting, if those that came meanwhile account for most of the waiting: a burst that overflowed
+    /// the queue earlier is not the beginning.
     fn since_its_outage(&self) -> Option<Since> {
         let (outage, story) = (self.outage?, self.here.story);
         let (mut all_ns, mut meanwhile_ns) = (0, 0);
@@ -473,8 +473,8 @@ impl<'a> Overflow<'a> {
         })
     }
 
-    /// Where samples caught the queue growing, one that overflowed reached its limit: that of a listener
-    /// which drops for another reason does not.
+    /// Where samples caught the queue growing, one that overflowed reached its limit: the queue of a listener that
+    /// drops for another reason does not.
     fn limit(&self) -> Option<Check> {
         let (crowded, _) = self.here.listener.crowded_samples();
         let sock = self.here.listener.fullest().filter(|_| crowded > 0)?;

@@ -47,7 +47,7 @@ fn no(asked: &Asked) -> Option<Step> {
         return handshakes(asked);
     };
     let at_loss = losses.ends.iter().map(|e| e.transfer.resends.rtts.all());
-    // Of those that lost something, when they lost it; else of all samples.
+    // The round trip when ends that lost something lost it; else that of all samples.
     let usual = median(&mut at_loss.flatten().copied().collect::<Vec<u32>>())
         .or_else(|| median_rtt(&losses.ends))?;
     (usual < least_us(shortest, &losses.ends)).then(|| {
@@ -88,7 +88,7 @@ fn rule_out(whole: &Whole) -> Verdict {
     Verdict::nearest(paths, "no transfer was seen to fill a path")
 }
 
-/// Of connections that are over before a sample sees them: how long their handshakes took.
+/// For connections that are over before a sample sees them: how long their handshakes took.
 fn handshakes(asked: &Asked) -> Option<Step> {
     let conns = asked.story.all(asked.place.ids()).map(|(_, c)| c);
     let mut took: Vec<u32> = conns.map(|c| c.rtt_us).filter(|us| *us > 0).collect();
@@ -104,13 +104,13 @@ fn handshakes(asked: &Asked) -> Option<Step> {
 }
 
 impl Queue<'_> {
-    /// Bytes that stand in the queue.
+    /// Bytes in the standing queue.
     fn queue(&self) -> Quantity {
         Quantity::bytes(self.bytes_in(self.wait_us()) as u64)
     }
 
-    /// What those beside the transfers waited longer than on an empty path; a transfer itself loses
-    /// nothing to a queue that it keeps full.
+    /// How much longer than on an empty path the ends beside the transfers waited; a transfer itself loses nothing to a
+    /// queue that it keeps full.
     fn lost(&self) -> Lost {
         let story = self.path.story;
         let longer = 1.0 - f64::from(self.min_rtt_us) / f64::from(self.rtt_us.max(1));
@@ -119,7 +119,7 @@ impl Queue<'_> {
         let mut lost = Lost::unknown();
         let waited: u64 = self.late.iter().map(|e| e.transfer.segments()).sum();
         for end in &self.late {
-            // What it sent waited in the queue; what else an answer took is the peer's.
+            // What it sent waited in the queue; the rest of an answer's time is the peer's.
             let most_ns = end.transfer.segments().saturating_mul(wait_ns);
             let spent = account::of_end(story, end.conn);
             let spent: u64 = states.iter().map(|state| spent.of(*state)).sum();
@@ -191,8 +191,8 @@ impl Queue<'_> {
         ]
     }
 
-    /// What shares the queue waits in it, however little it sends; where a transfer delays but itself,
-    /// the others do not.
+    /// Whatever shares the queue waits in it, however little it sends; where a transfer delays only itself, the others
+    /// do not.
     fn shared(&self) -> Option<Check> {
         let beside = f64::from(median_rtt(&self.beside)?);
         let bulk = f64::from(self.rtt_us);

@@ -43,7 +43,7 @@ pub(crate) const CAUSE: Cause = Cause {
     find,
 };
 
-/// Other addresses of the port that are told.
+/// The most other addresses of the port that are shown.
 const SHOWN_ADDRESSES: usize = 3;
 
 fn find(story: &Story) -> Found {
@@ -76,7 +76,7 @@ fn rule_out(whole: &Whole) -> Verdict {
     };
     let places = places(whole.story).into_iter().map(|place| {
         let (n, of) = (place.refused(), place.tried.max(place.refused()));
-        // Of a caller that goes on trying fewer are enough.
+        // A caller that keeps trying needs fewer.
         let over = seconds(&place) >= limits::FAILED_OVER.s();
         let least = if over {
             &limits::FAILED_AGAIN
@@ -103,7 +103,7 @@ fn rule_out(whole: &Whole) -> Verdict {
     Verdict::nearest_or(places, none, NO_CONNECT)
 }
 
-/// Of connects that failed without a local port: hardly one was answered.
+/// For connects that failed without a local port: hardly any was answered.
 fn few_without_port(asked: &Asked) -> Option<Step> {
     let failed = asked.destination()?.without_port();
     let refused = failed.filter(|c| c.refused.is_some()).count() as u64;
@@ -115,7 +115,7 @@ fn few_without_port(asked: &Asked) -> Option<Step> {
     })
 }
 
-/// The kernel of the server's end says itself what it refused.
+/// The kernel at the server's end reports what it refused.
 fn refused_by_another(resets: &ResetEnds) -> Option<Step> {
     let to = resets.story.all(&resets.refused);
     let mut to: Vec<_> = to.map(|(_, c)| (c.netns, c.remote)).collect();
@@ -157,19 +157,19 @@ fn span(place: &Refusals) -> (u64, u64) {
     (first.unwrap_or(0), last.chain(ended).max().unwrap_or(0))
 }
 
-/// From the first to the last refusal, s; a second at least.
+/// From the first to the last refusal, s; at least one second.
 fn seconds(place: &Refusals) -> f64 {
     let (first, last) = span(place);
     (last.saturating_sub(first) as f64 / 1e9).max(1.0)
 }
 
-/// A client here, or one away that tried often.
+/// A client here, or a remote one that tried often.
 fn insisted(place: &Refusals) -> bool {
     let mut remotes = place.groups.iter().flat_map(|g| &g.remotes);
     !place.ids.is_empty() || remotes.any(|r| r.count >= limits::REFUSED_TO_ONE.count())
 }
 
-/// Another sent the resets: something listens there, or a firewall here threw the SYNs away.
+/// The resets have another sender: something listens there, or a firewall here dropped the SYNs.
 fn is_anothers(place: &Refusals) -> bool {
     let listened = place.clients().any(|c| c.listener.is_some());
     place.groups.is_empty() && (listened || place.firewalled().0 > 0)

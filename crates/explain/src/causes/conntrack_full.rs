@@ -38,7 +38,7 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| RULE.find(story),
 };
 
-/// What an entry takes on a 64-bit kernel, with the extensions that are usual, bytes.
+/// The size of an entry on a 64-bit kernel, with the usual extensions, bytes.
 const LINUX_ENTRY_BYTES: u64 = 320;
 
 const RULE: Rule<Tracked> = Rule {
@@ -99,7 +99,7 @@ fn finding(tracking: &Tracking) -> Option<Finding> {
     ))
 }
 
-/// A limit that the present entries fill to a half.
+/// A limit of at least twice the present entries.
 fn roomy(table: &Table) -> u64 {
     let least = table.most.max(table.held);
     least.saturating_mul(2).next_power_of_two()
@@ -185,7 +185,7 @@ fn advice(place: &UnansweredSyns, netns: &Netns, table: &Table, lost: u64) -> Ve
     .collect()
 }
 
-/// How long an established connection that is silent keeps its entry; five days unless it was set.
+/// How long a silent established connection keeps its entry; five days by default.
 fn silent_s(story: &Story, netns: u32) -> u64 {
     let set = |netns| {
         let name = sysctl::NF_CONNTRACK_TCP_TIMEOUT_ESTABLISHED;

@@ -78,7 +78,7 @@ fn finding(tracking: &Tracking) -> Option<Finding> {
     Some(case.verify("The `insert_failed` column of /proc/net/stat/nf_conntrack no longer rises."))
 }
 
-/// What came of those that were dropped.
+/// What became of the dropped ones.
 fn again(tracking: &Tracking, place: &UnansweredSyns) -> Option<Step> {
     let (once, twice) = tracking.lost_again;
     let of = place.times.total();
@@ -95,7 +95,7 @@ fn again(tracking: &Tracking, place: &UnansweredSyns) -> Option<Step> {
     })
 }
 
-/// A range that is full drops the next SYN as well; a race is lost again by chance only.
+/// A full range drops the next SYN as well; a race is lost again only by chance.
 fn by_chance(tracking: &Tracking) -> Option<Check> {
     let (once, twice) = tracking.lost_again;
     (once > 0).then(|| Check {

@@ -45,12 +45,12 @@ pub(crate) const CAUSE: Cause = Cause {
 
 const UNHARMED: &str = "none of its connections waited for it, as far as samples show";
 
-/// A thread that waits, and for what; with those of the same program that do so, too.
+/// A thread that waits, and for what; with the other threads of its program that wait, too.
 struct Waiter<'a> {
     story: &'a Story,
-    /// The one that waits most.
+    /// The thread that waits most.
     thread: &'a Thread,
-    /// The same of other processes of its program.
+    /// Such threads in other processes of its program.
     fellows: Vec<&'a Thread>,
     why: Why<'a>,
     /// Connections of their processes.
@@ -86,7 +86,7 @@ fn rule_out(whole: &Whole) -> Verdict {
             )
         };
         let long = Test::lasts(thread.waited_ns(), &limits::CONTENDED_WAIT, says());
-        // Whose quota is spent need not wait for most of the time.
+        // A thread whose quota is spent need not wait for most of the time.
         let often = (!is_throttled(whole.story, thread)).then(|| {
             [
                 Test::from(thread.waiting(), &limits::CONTENDED_SHARE, says()),
@@ -99,7 +99,7 @@ fn rule_out(whole: &Whole) -> Verdict {
     Verdict::nearest(places, "no thread of a process with connections was seen")
 }
 
-/// What the process waits for is its own service.
+/// The process waits for its own service.
 fn behind_its_own(asked: &Asked) -> Option<Step> {
     let Place::Process(pid) = asked.place else {
         return None;
@@ -119,7 +119,7 @@ fn behind_its_own(asked: &Asked) -> Option<Step> {
     })
 }
 
-/// Calls that took long were running for most of it.
+/// Calls that took long spent most of it running.
 fn was_on_cpu(asked: &Asked) -> Option<Step> {
     let calls = asked.calls()?;
     let call = calls.call;
@@ -167,7 +167,7 @@ fn is_throttled(story: &Story, thread: &Thread) -> bool {
 
 fn places(story: &Story) -> Vec<Waiter<'_>> {
     let owners = owners(story);
-    // Of a process, the thread that waits most.
+    // For each process, the thread that waits most.
     let mut seen = BTreeSet::new();
     let theirs = |t: &&Thread| owners.contains(&t.pid) && !serves_softirq(&t.comm);
     let all = story.threads.all().filter(theirs);
@@ -176,13 +176,13 @@ fn places(story: &Story) -> Vec<Waiter<'_>> {
     waiting.retain(|t| seen.insert(t.pid));
     waiting.truncate(MAX_PER_CAUSE);
     let waiters = waiting.into_iter().filter_map(|t| Waiter::of(story, t));
-    // Where it is not known who is in a cgroup, its throttling explains one process.
+    // Where cgroup membership is unknown, throttling explains one process only.
     let mut guessed = BTreeSet::new();
     let once = waiters.filter(|waiter| match &waiter.why {
         Why::Quota(quota) if !quota.certain => guessed.insert(quota.cgroup),
         _ => true,
     });
-    // Workers of one service, or one short-lived program after the other, meet one bottleneck.
+    // Workers of one service, or a succession of short-lived programs, share one bottleneck.
     let mut programs: Vec<Waiter> = Vec::new();
     for waiter in once {
         match programs.iter_mut().find(|first| first.is_like(&waiter)) {
@@ -206,7 +206,7 @@ fn judge(waiter: &Waiter) -> Finding {
     };
     let share = percent(thread.waiting());
     let lost = waiter.lost();
-    // Throttled now and then, as an agent with a small quota is: what it sends itself may wait.
+    // Throttled now and then, like an agent with a small quota: what it sends itself may wait.
     let unharmed = lost.ends().next().is_none() && !waiter.answers() && !waits(thread);
     let case = Case::new(story, CAUSE, waiter.scope())
         .placed(Place::Process(thread.pid))
@@ -277,7 +277,7 @@ impl<'a> Waiter<'a> {
             Some(quota) => Why::Quota(quota),
             None => {
                 let rivals = Rivals::of(story, thread, None);
-                // What it waits for is its own: its service has used up its CPUs.
+                // It waits for its own work: its service has used up its CPUs.
                 if rivals.are_its_own()
                     || !rivals.explain_the_wait()
                     || thread.mean_wait_ns() < limits::SCHEDULERS_TURN.ns()
@@ -296,7 +296,7 @@ impl<'a> Waiter<'a> {
         })
     }
 
-    /// Whether another one is of the same program, and waits for the same.
+    /// Whether the other one is of the same program, and waits for the same.
     fn is_like(&self, other: &Waiter) -> bool {
         let same = match (&self.why, &other.why) {
             (Why::Rivals(_), Why::Rivals(_)) => true,
@@ -311,7 +311,7 @@ impl<'a> Waiter<'a> {
         self.conns.extend(other.conns);
     }
 
-    /// All that wait, the one that waits most first.
+    /// All threads that wait, the longest wait first.
     fn threads(&self) -> impl Iterator<Item = &'a Thread> + '_ {
         [self.thread]
             .into_iter()
@@ -349,8 +349,8 @@ impl<'a> Waiter<'a> {
         }
     }
 
-    /// What its connections waited for it, in proportion to the share of the time that it wanted a CPU
-    /// and had none.
+    /// How long its connections waited for it, in proportion to the share of time for which it wanted a CPU and had
+    /// none.
     fn lost(&self) -> Lost {
         let threads: Vec<&Thread> = self.threads().collect();
         runqueue::lost(self.story, self.conns.values().copied(), &threads)
@@ -422,7 +422,7 @@ impl<'a> Waiter<'a> {
         on_cpu.flatten().sum()
     }
 
-    /// What helps a thread that others keep from its CPU.
+    /// What helps a thread that others keep off its CPU.
     fn beside(&self, rivals: &Rivals, who: &str) -> Vec<Advice> {
         if !rivals.may_yield() {
             return vec![self.more_cpu(rivals)];
@@ -443,7 +443,7 @@ impl<'a> Waiter<'a> {
         advice
     }
 
-    /// Where its own processes, or the kernel's threads, have the CPU, no other program can give way.
+    /// Where its own processes, or kernel threads, have the CPU, no other program can yield.
     fn more_cpu(&self, rivals: &Rivals) -> Advice {
         let (comm, place) = (&self.thread.comm, rivals.place());
         let mut cpus: Vec<String> = rivals.cpus.iter().map(u32::to_string).collect();

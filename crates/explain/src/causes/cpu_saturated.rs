@@ -50,7 +50,7 @@ struct Saturated<'a> {
     story: &'a Story,
     pids: BTreeSet<u32>,
     threads: Vec<&'a Thread>,
-    /// The one that waits longest.
+    /// The thread that waits longest.
     longest: &'a Thread,
     rivals: Rivals<'a>,
     conns: BTreeMap<ConnId, &'a Conn>,
@@ -120,7 +120,7 @@ fn rule_out(whole: &Whole) -> Verdict {
     Verdict::nearest(own.chain([steal::refuted(whole.story)]), nothing)
 }
 
-/// For how long a cgroup that a process is in was throttled, ms; of one that is not known, any.
+/// For how long the cgroup of a process was throttled, ms; any cgroup if it is unknown.
 fn throttled_ms(story: &Story, pid: u32) -> f64 {
     let process = story.processes.get(pid);
     let own = process.map_or("", |p| &*p.cgroup);
@@ -170,18 +170,18 @@ fn places(story: &Story) -> Vec<Saturated<'_>> {
     all
 }
 
-/// Of all threads together.
+/// The sum over all threads.
 fn sum(threads: &[&Thread], of: fn(&Thread) -> u64) -> u64 {
     let each = threads.iter().map(|t| of(t));
     each.fold(0, u64::saturating_add)
 }
 
-/// Of all threads, each time that one wanted a CPU, ns.
+/// The mean wait each time that one of the threads wanted a CPU, ns.
 fn mean_wait_ns(threads: &[&Thread]) -> u64 {
     sum(threads, Thread::waited_ns) / sum(threads, |t| t.switches).max(1)
 }
 
-/// Whether threads wait for a CPU for long, as often as that is, and beside what they run.
+/// Whether threads wait long for a CPU: in all, each time, and compared with how long they run.
 fn are_kept_waiting(threads: &[&Thread]) -> bool {
     let waited = sum(threads, Thread::waited_ns);
     waited >= limits::BETWEEN_SAMPLES.ns()
@@ -197,7 +197,7 @@ impl<'a> Saturated<'a> {
         threads: Vec<&'a Thread>,
     ) -> Option<Saturated<'a>> {
         let longest = *threads.iter().max_by_key(|t| t.waited_ns())?;
-        // Of most services that is enough to know: the profile and the connections are looked at last.
+        // That settles most services: the profile and the connections are looked at last.
         let kept = || throttled_ms(story, longest.pid) * 1e6;
         let quota = || kept() >= limits::THROTTLED.share() * longest.waited_ns() as f64;
         if !are_kept_waiting(&threads) || quota() {

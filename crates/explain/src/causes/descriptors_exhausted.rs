@@ -40,17 +40,17 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| places(story).iter().map(judge).collect(),
 };
 
-/// Nobody waits, and no call was seen to fail.
+/// Nothing waits, and no call was seen to fail.
 const UNHARMED: &str = "nothing was seen waiting for a descriptor, and no call was seen to fail";
 
-/// A process that has all descriptors open that it may.
+/// A process that has as many descriptors open as it may.
 struct Full<'a> {
     story: &'a Story,
     pid: u32,
     comm: String,
     open: Option<&'a Line>,
     denials: Option<Denials>,
-    /// Its listener where most connections wait for accept(), if any do.
+    /// Its listener where most connections wait for accept(), if any.
     crowded: Option<ListenerPlace<'a>>,
     waits: Option<AcceptWaits<'a>>,
 }
@@ -148,8 +148,8 @@ fn places(story: &Story) -> Vec<Full<'_>> {
     full.collect()
 }
 
-/// Whether its queue is not emptied: in one that is, only an occasional sample finds a connection, and no request
-/// waits long.
+/// Whether its queue is not emptied: in one that is, only an occasional sample finds a connection, and no request waits
+/// long.
 fn stands(here: ListenerPlace) -> bool {
     let (waiting, samples) = waiting_samples(here);
     let measured = || accept_waits::at(here).is_some_and(|waits| waits.are_measured());
@@ -187,7 +187,7 @@ impl Full<'_> {
         Some(self.open?.limit? as u64)
     }
 
-    /// Connections that wait at the last look.
+    /// Connections that waited at the last look.
     fn waiting(&self) -> u64 {
         let socks = self.crowded.iter().flat_map(|here| &here.listener.socks);
         socks
@@ -265,7 +265,8 @@ impl Full<'_> {
         )
     }
 
-    /// Calls that fail for want of one are as many as fail to accept, at least one for each that waits at last.
+    /// Calls that fail for lack of a descriptor are as many as fail to accept, at least one for each connection that
+    /// waits at the end.
     fn check(&self) -> Option<Check> {
         match (&self.waits, self.denials, self.open) {
             (_, Some(denials), Some(line)) if denials.of_process > 0 => Some(at_least(

@@ -48,7 +48,7 @@ struct HalfOpen<'a> {
     netns: u32,
     at: Endpoint,
     met: Vec<&'a Seen>,
-    /// Connects of this host whose SYN it was.
+    /// Connects of this host that sent these SYNs.
     hit: Vec<(ConnId, &'a Conn)>,
     /// Connects of this host to it.
     tried: u64,
@@ -67,7 +67,7 @@ fn key(netns: u32, at: Endpoint) -> Key {
 fn no(asked: &Asked) -> Option<Step> {
     let place = asked.silent()?;
     let met = place.half_open;
-    // Where the server is not here, what its sockets got is not known, but whether it keeps TIME_WAIT is.
+    // Where the server is not here, it is unknown what its sockets got, but known whether it keeps TIME_WAIT.
     if place.listener().is_none() && met == 0 {
         return server_closes(place);
     }
@@ -92,7 +92,7 @@ fn rule_out(whole: &Whole) -> Verdict {
     Verdict::events(n, of, &limits::HALF_OPEN_MET, step, NO_CONNECTION)
 }
 
-/// Connections that end as those of a server do that closes first: it, and not the client, has TIME_WAIT sockets.
+/// Connections ended as by a server that closes first: the server, and not the client, has TIME_WAIT sockets.
 fn server_closes(place: &UnansweredSyns) -> Option<Step> {
     let ended = place.story.all(&place.clients).map(|(_, c)| c);
     let ended = ended.filter(|c| c.outcome == Outcome::Closed);
@@ -116,8 +116,8 @@ fn find(story: &Story) -> Found {
         .collect()
 }
 
-/// When the connect began whose SYNs came before a connection was accepted: the same four numbers come again, minutes
-/// later, where many clients share an address.
+/// When the connect began whose SYNs came before a connection was accepted: the same address and port pairs recur
+/// minutes later where many clients share an address.
 fn connect_of(syns: &[u64], accepted_ns: u64) -> Option<u64> {
     let came = syns.partition_point(|ns| *ns < accepted_ns);
     let mut next = accepted_ns;
@@ -152,7 +152,7 @@ impl<'a> HalfOpen<'a> {
             times.push(seen.time_ns);
         }
         ends.values_mut().for_each(|times| times.sort_unstable());
-        // Of these the last that a connection came of.
+        // The last of these that led to a connection.
         let mut taken: AHashMap<(Endpoint, Endpoint), u64> = AHashMap::new();
         for (id, conn) in story.conns.iter().enumerate() {
             let opened = conn.side == Side::Opened;
@@ -191,7 +191,7 @@ impl<'a> HalfOpen<'a> {
         all.into_values().collect()
     }
 
-    /// Ends of the server that were established when their SYN came, and are gone since: a reset ended them.
+    /// Ends of the server that were established when their SYN came and have gone since: a reset ended them.
     fn ended(&self) -> u64 {
         let ended = self.old.iter().filter(|c| c.ended_ns.is_some());
         ended.count() as u64

@@ -46,12 +46,12 @@ pub(crate) const CAUSE: Cause = Cause {
     find,
 };
 
-/// Connections to a server that closes what was idle for so long.
+/// Connections to a server that closes those idle for this long.
 struct Mismatch<'a> {
     resets: PeerResets<'a>,
     /// The pause after which the server closes, ns.
     timeout_ns: u64,
-    /// Its FINs were seen, and not only resets.
+    /// Whether its FINs were seen, and not only resets.
     closed: bool,
 }
 
@@ -118,14 +118,14 @@ impl Mismatch<'_> {
             .collect()
     }
 
-    /// A server that is restarted closes all connections at one moment, however long each was idle.
+    /// A restarted server closes all connections at one moment, however long each was idle.
     fn is_timeout(&self) -> bool {
         self.apart().is_none_or(|(moments, pauses)| {
             pauses.saturating_mul(limits::TIMEOUT_OR_RESTART.count()) <= moments
         })
     }
 
-    /// A pool that closes what its server has closed long ago may get a reset for that; one that sent before
+    /// A pool that closes what its server has closed long ago may get a reset for that; one that sent something before
     /// has a request without an answer.
     fn was_used(&self) -> bool {
         let late = self.late();
@@ -148,8 +148,8 @@ impl Mismatch<'_> {
         Some((here.all.unanswered, here.busiest))
     }
 
-    /// By how much the moments at which it closed differ, and by how much the pauses, ns; `None` where only
-    /// resets were seen.
+    /// How far apart the moments at which it closed are, and how far the pauses differ, ns; `None` where only resets
+    /// were seen.
     fn apart(&self) -> Option<(u64, u64)> {
         let story = self.resets.story;
         let moments = self.resets.conns();
@@ -214,7 +214,7 @@ impl Mismatch<'_> {
         [came, paused].into_iter().chain(more).collect()
     }
 
-    /// A timeout makes pauses alike and moments differ; a restart the other way round.
+    /// A timeout makes pauses alike and moments differ; a restart the opposite.
     fn no_restart(&self) -> Option<Check> {
         let (moments, pauses) = self.apart()?;
         let seconds = |ns: u64| analysis::words::rounded(ns as f64 / 1e9);
@@ -230,7 +230,7 @@ impl Mismatch<'_> {
         })
     }
 
-    /// Each that was used has an unanswered request; one that was only closed has none.
+    /// Each connection that was used has an unanswered request; one that was only closed has none.
     fn requests_lost(&self) -> Option<Check> {
         let (unanswered, _) = self.unanswered()?;
         let formula = "requests that were never answered ≥ connections that were reset after both ends had closed";

@@ -1,4 +1,4 @@
-//! C13: clients get resets that no socket sent: a firewall, here or on the path, made them up.
+//! C13: clients get resets that no socket sent: a firewall, here or on the path, forged them.
 
 mod evidence;
 
@@ -58,9 +58,9 @@ struct Site<'a> {
     story: &'a Story,
     at: Endpoint,
     ends: ResetEnds<'a>,
-    /// Connections that were tried or stood.
+    /// Connections that were tried or established.
     tried: u64,
-    /// The packets that the resets answered, of those that a firewall of this host dropped.
+    /// The packets dropped by a firewall of this host that the resets answered.
     rejected: Vec<&'a Rejected>,
 }
 
@@ -107,7 +107,7 @@ fn rule_out(whole: &Whole) -> Verdict {
     Verdict::nearest_or(places.collect::<Vec<_>>(), none, NO_CONNECTION)
 }
 
-/// The other end itself had closed: it answers with a reset what comes after its FIN.
+/// The other end itself had closed: it answers whatever comes after its FIN with a reset.
 fn the_peer_had_closed(ends: &ResetEnds) -> Option<Step> {
     let closed = ends.all().filter(|(_, c)| c.peer_closed).count() as u64;
     let closed_before = Quantity::count(closed).rows(ends.received_rows());
@@ -157,7 +157,7 @@ fn sockets_sent_them(ends: &ResetEnds) -> Option<Step> {
 }
 
 fn find(story: &Story) -> Found {
-    // Before Linux 6.10 a kernel does not tell of every reset that it sends.
+    // Before Linux 6.10 a kernel does not report every reset that it sends.
     if !story.health.sees(&SourceName::ResetsUnmatched) || story.resets.folded > 0 {
         return Found::default();
     }
@@ -185,7 +185,7 @@ fn sites<'a>(story: &'a Story, own: &Own) -> Vec<Site<'a>> {
         let broken = story.resets.received.contains_key(&id);
         let key = key_of(conn);
         let foreign = if refused {
-            // The server's kernel told of refusals there.
+            // The server's kernel reported refusals there.
             !own.at.contains_key(&key)
         } else {
             broken && !may_be_the_peers(story, conn)
@@ -199,7 +199,7 @@ fn sites<'a>(story: &'a Story, own: &Own) -> Vec<Site<'a>> {
             }
         }
     }
-    // Of the two ends of a connection, the client's.
+    // The client's end of each connection.
     for conn in story.conns.iter().filter(|c| server_of(c) == c.remote) {
         if let Some((_, tried)) = sites.get_mut(&key_of(conn)) {
             *tried += 1;
@@ -215,8 +215,8 @@ fn sites<'a>(story: &'a Story, own: &Own) -> Vec<Site<'a>> {
     sites.collect()
 }
 
-/// Whether the other end, which is here, sent a reset: where addresses are translated on the way, in its own name. Of
-/// an end that is not here that is not known.
+/// Whether the other end, if here, sent a reset: where addresses are translated on the way, in its own name. For an end
+/// that is not here this is unknown.
 fn may_be_the_peers(story: &Story, conn: &Conn) -> bool {
     let peer = conn.peer.and_then(|id| story.conn(id));
     peer.is_none_or(|peer| story.resets.was_sent(conn) || story.resets.was_sent_by(peer))
@@ -225,9 +225,9 @@ fn may_be_the_peers(story: &Story, conn: &Conn) -> bool {
 /// SYNs that kernels of this host answered with resets of their own.
 #[derive(Default)]
 struct Own {
-    /// By where the SYNs went to.
+    /// By the SYNs' destination.
     at: AHashMap<Key, u64>,
-    /// By the address that they came from.
+    /// By the SYNs' source address.
     to: AHashMap<Addr, u64>,
 }
 
@@ -258,8 +258,8 @@ impl Site<'_> {
         self.ends.server_here() && told && !self.translated(own)
     }
 
-    /// Whether kernels of this host refused about as many connects of these clients under other
-    /// addresses: where addresses are translated, those are the same.
+    /// Whether kernels of this host refused about as many connects of these clients under other addresses: where
+    /// addresses are translated, those are the same.
     fn translated(&self, own: &Own) -> bool {
         let refused = self.story.all(&self.ends.refused);
         let clients: BTreeSet<Addr> = refused.map(|(_, c)| c.local.addr).collect();
@@ -355,7 +355,7 @@ fn judge(site: &Site, own: &Own) -> Option<Finding> {
                 "Find the box on the path that forges resets.".into(),
             ]
         })
-        // A connect or request that was reset costs its caller the time until the next that was not.
+        // A connect or request that was reset costs its caller the time until the next one that was not.
         .affects(
             Impact::of(n, of, "connections", says),
             Lost::outages(site.story, ends.all().map(|(_, c)| c)),
@@ -365,7 +365,7 @@ fn judge(site: &Site, own: &Own) -> Option<Finding> {
         } else {
             "both ends are on this host, and neither sent the resets"
         })
-        // Without, a firewall of this host looks like one on the path.
+        // Without drops, a firewall of this host looks like one on the path.
         .rests_on(&[SourceName::Drops])
         .steps(evidence::steps(site))
         .checks(resets_counted(site))
@@ -376,8 +376,7 @@ fn judge(site: &Site, own: &Own) -> Option<Finding> {
     )))
 }
 
-/// A forged reset leaves only this trace in the counters of the two ends: the end that is reset
-/// counts it.
+/// A forged reset leaves only this trace in the counters of the two ends: the end that is reset counts it.
 fn resets_counted(site: &Site) -> Option<Check> {
     let counters = &site.story.counters;
     let netns = site.ends.all().map(|(_, c)| c.netns);

@@ -45,7 +45,7 @@ fn find(story: &Story) -> Vec<Finding> {
     findings
 }
 
-/// Of one interface, and one direction of it; the busiest one of this host carried `most` packets that way.
+/// Judges one direction of an interface; the busiest interface of this host carried `most` packets that way.
 fn judge(
     story: &Story,
     (netns, name): (u32, &str),
@@ -60,7 +60,7 @@ fn judge(
     if lost < limits::HOST_DROPS.count() || share < limits::LOSS_GOVERNS.share() {
         return None;
     }
-    // A ring that overflows, and a frame that is damaged, lose what was wanted.
+    // A ring that overflows, and a damaged frame, lose packets that were wanted.
     let certain = way.fifo.max(way.errors) >= limits::HOST_DROPS.count();
     let damaged = way.errors > way.dropped.max(way.fifo);
     let scope = Scope {

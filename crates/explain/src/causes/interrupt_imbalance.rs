@@ -1,4 +1,4 @@
-//! C44: one CPU takes the packets of all queues of a device, and has no more to give.
+//! C44: one CPU handles the packets of all queues of a device, and has no time left.
 
 use std::collections::BTreeSet;
 
@@ -39,7 +39,7 @@ fn softirq(spent: CpuTimes) -> f64 {
     ms as f64 / spent.total_ms().max(1) as f64
 }
 
-/// Interrupts of network devices: those on a CPU, all, the interfaces, rows.
+/// Interrupts of network devices: on one CPU, in all, the interfaces, rows.
 struct Raised {
     here: u64,
     all: u64,

@@ -45,7 +45,7 @@ pub(crate) const CAUSE: Cause = Cause {
     },
 };
 
-/// Most of what a firewall dropped, the table of tracked connections says that it dropped.
+/// Whether the table of tracked connections counts most of what a firewall dropped.
 fn is_tracking(place: &UnansweredSyns) -> bool {
     let Some(netns) = place.firewall_netns() else {
         return false;
@@ -110,7 +110,7 @@ fn rule_out(whole: &Whole) -> Verdict {
     )
 }
 
-/// Of ends that send.
+/// For ends that send.
 fn no_data_dropped(story: &Story, losses: &Losses) -> Option<Step> {
     let of = losses.ends.iter();
     let of = of.filter_map(|e| story.drops.leaving(e.conn));
@@ -124,7 +124,7 @@ fn no_data_dropped(story: &Story, losses: &Losses) -> Option<Step> {
     })
 }
 
-/// Of connects.
+/// For connects.
 fn no_syn_dropped(place: &UnansweredSyns) -> Option<Step> {
     let dropped = place.firewall_drops();
     let firewall_dropped = Quantity::of(dropped, "SYN").rows(place.firewall_rows());
@@ -146,7 +146,7 @@ fn no_syn_dropped(place: &UnansweredSyns) -> Option<Step> {
     })
 }
 
-/// Whether clients elsewhere that were dropped let it be, as those do that a rule answers (`reject`).
+/// Whether remote clients that were dropped gave up, as clients do that a rule answers (`reject`).
 fn is_let_be(place: &UnansweredSyns) -> bool {
     let story = place.story;
     let before_ns = story.end_ns.saturating_sub(limits::COMES_AGAIN.ns());
@@ -162,7 +162,7 @@ fn is_let_be(place: &UnansweredSyns) -> bool {
     place.times.delayed.is_empty() && !few
 }
 
-/// What those lost: for as long as they were turned away, each host of them.
+/// What those lost: each host of them, for as long as it was turned away.
 fn turned_away(place: &UnansweredSyns, lost: u64) -> Lost {
     let from_ns = place.firewalled().map(|g| g.first_ns).min();
     let to_ns = place.firewalled().map(|g| g.last_ns).max();
@@ -175,7 +175,7 @@ fn turned_away(place: &UnansweredSyns, lost: u64) -> Lost {
     Lost::elsewhere(each_ns.min(outage_ns.saturating_mul(hosts.unwrap_or(1))))
 }
 
-/// Clients elsewhere were intermittently dropped and let in, as by a rate limit: no rule intends that. A ban lets no
+/// Remote clients were intermittently dropped and let in, as by a rate limit: no rule intends that. A ban lets no
 /// client in while it lasts.
 fn by_turns(place: &UnansweredSyns) -> bool {
     let Some((_, listener)) = place.listener() else {
@@ -203,7 +203,7 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
     let (story, at) = (place.story, place.at);
     let netns = place.firewall_netns()?;
     let lost = place.firewall_drops();
-    // One that also answers is `injected-reset`: its clients do not wait.
+    // A firewall that also answers is `injected-reset`: its clients do not wait.
     let clients = story.all(&place.clients);
     let refused = clients.filter(|(_, c)| c.refused.is_some()).count() as u64;
     let answered = place.is_rejected() || limits::MOST.reached(refused, lost);
@@ -275,7 +275,7 @@ fn turned_away_says(lost: u64, passed: u64) -> Impact {
     Impact::of(lost, of, "SYNs", says)
 }
 
-/// Rules there are.
+/// The rules that exist.
 fn rules_step(place: &UnansweredSyns, netns: u32) -> Option<Step> {
     let size = place.story.structures.get(netns, "nft-rules")?.last;
     let of = namespace(&place.story.netns(netns));

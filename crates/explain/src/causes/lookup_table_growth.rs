@@ -45,7 +45,7 @@ pub(crate) const CAUSE: Cause = Cause {
     },
 };
 
-/// Hardly anything walks such a structure, or what does has a short way.
+/// Hardly anything walks such a structure, or the walk is short.
 fn no(asked: &Asked) -> Option<Step> {
     let profile = &asked.story.profile;
     let walking = |kind: &Kind| samples(profile.passing(kind.functions));
@@ -117,7 +117,7 @@ struct Walk<'a> {
     /// 0: the whole host.
     netns: u32,
     size: &'a Structure,
-    /// Entries passed by a look-up at its fullest, and on average.
+    /// Entries passed by a look-up at the structure's fullest, and on average.
     longest: f64,
     mean: f64,
     /// Samples in its functions, in softirq or wherever it is walked.
@@ -191,8 +191,8 @@ fn judge(walk: &Walk) -> Finding {
         ))
 }
 
-/// How much of its growth, 0..1, a structure had behind it on average over the recording: told by
-/// the connections that came, else taken as even.
+/// How much of its growth, 0..1, a structure had behind it on average over the recording: from the connections that
+/// came, else assumed even.
 fn grown(story: &Story, kind: &Kind, netns: u32, size: &Structure) -> f64 {
     if kind.structure != "ehash" {
         return limits::GROWN_EVENLY.share();
@@ -220,8 +220,8 @@ fn looked_up(story: &Story, what: LookedUp, netns: u32) -> (u64, Vec<RowRef>) {
 }
 
 impl<'a> Walk<'a> {
-    /// The profile does not tell namespaces apart: of several structures the one that most entries
-    /// were passed in is the one.
+    /// The profile does not tell namespaces apart: of several structures, the one in which most entries were passed is
+    /// taken.
     fn of(story: &'a Story, kind: &'static Kind) -> Option<Walk<'a>> {
         let sizes = story.structures.named(kind.structure);
         let walks = sizes.map(|(netns, size)| (passed(&size.fullest), netns, size));
@@ -230,7 +230,7 @@ impl<'a> Walk<'a> {
         let work = |longest: f64, netns| longest * lookups(netns) as f64;
         let most = walks.max_by(|a, b| {
             let by_work = work(a.0, a.1).total_cmp(&work(b.0, b.1));
-            // Of equals the whole host: its namespaces share the table.
+            // On a tie the whole host: its namespaces share the table.
             by_work.then(b.1.cmp(&a.1))
         });
         let (longest, netns, size) = most?;
@@ -288,7 +288,7 @@ impl<'a> Walk<'a> {
         // The packets of each connection are looked up.
         let (affected, counted) = match (here.count() as u64, self.lookups) {
             (0, 0) => (self.samples(), "samples"),
-            // Only packets to neighbours that are new walk there.
+            // Only packets to new neighbours walk there.
             (_, 0) if self.kind.walked == Walked::Kernel => (self.samples(), "samples"),
             (_, lookups) if openings => (lookups, "connections"),
             (0, lookups) => (lookups, "packets"),
@@ -313,7 +313,7 @@ impl<'a> Walk<'a> {
         Impact::of(affected, affected, counted, says)
     }
 
-    /// What so many look-ups of that length cost elsewhere.
+    /// What that many look-ups of that length cost elsewhere.
     fn cost_check(&self) -> Option<Check> {
         let (entries, entry_ns) = (self.kind.entries, self.kind.entry.number());
         let expected = self.lookups as f64 * self.mean * entry_ns / 1e9;

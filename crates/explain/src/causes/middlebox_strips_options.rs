@@ -33,7 +33,7 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| places(story).iter().map(judge).collect(),
 };
 
-/// Servers that clients of this host connect to, looked at one by one.
+/// Servers that clients of this host connect to, looked at individually.
 const MAX_PLACES: usize = 65_536;
 
 /// Connections to one place that lack options.
@@ -45,7 +45,7 @@ struct Stripped<'a> {
     netns: u32,
     lacking: Vec<ConnId>,
     kept: Vec<ConnId>,
-    /// Connections whose two ends are on this host, both with the options switched on.
+    /// Connections with both ends on this host, both with the options switched on.
     proven: u64,
     throughput: ThroughputLoss,
 }

@@ -107,7 +107,7 @@ pub(crate) const ALL: &[Cause] = &[
     path_outage::CAUSE,
 ];
 
-/// Causes that have a number and that a recording does not show, with why.
+/// Causes that have a number but that a recording does not show, and why.
 pub(crate) const NOT_TOLD: &[(&str, &str, &str)] = &[
     (
         "C19",
@@ -194,10 +194,10 @@ pub(crate) mod testing {
         "ipadm set-prop",
         "kill ",
     ];
-    /// What stops each call of a process that is too slow already.
+    /// What stops each call of a process that is already too slow.
     const STOPS: &[&str] = &["strace", "gdb", "ltrace", "perf trace"];
 
-    /// Advice says where it acts and what it risks, and what takes back what it changes.
+    /// Advice says where it acts and what it risks, and how to undo what it changes.
     fn cannot_hurt(advice: &Advice) {
         assert!(!advice.r#where.is_empty(), "no scope: {advice:?}");
         assert!(!advice.risk.is_empty(), "no risk: {advice:?}");

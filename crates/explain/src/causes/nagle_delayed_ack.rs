@@ -40,7 +40,7 @@ pub(crate) const CAUSE: Cause = Cause {
     find,
 };
 
-/// A service whose connections hold messages back: a listener's answers, or what goes to a destination.
+/// A service whose connections hold messages back: a listener's answers, or requests to a destination.
 struct Sender<'a> {
     story: &'a Story,
     netns: u32,
@@ -48,7 +48,7 @@ struct Sender<'a> {
     /// Where it listens, or where it connects to.
     at: Endpoint,
     held: Vec<End<'a>>,
-    /// Its requests that left late, where exchanges tell it.
+    /// Its requests that left late, where exchanges show it.
     late: Option<LeftLate>,
     /// Its connections, held or not.
     all: u64,
@@ -153,13 +153,12 @@ fn is_near(end: &End) -> bool {
     end.transfer.nagle && end.transfer.min_rtt_us <= limits::DELAY_SHOWS.us()
 }
 
-/// Mean of the round trips and their mean deviation: where they are short and long by turns, the
-/// long ones.
+/// Mean of the round trips and their mean deviation: the long ones where short and long ones alternate.
 fn longest(end: &End) -> Option<f64> {
     median(&mut end.transfer.late_rtts.all().to_vec()).map(f64::from)
 }
 
-/// How many waits a segment ended after the delay, by where it came from, with rows.
+/// How many waits ended with a segment after the delay, by its source, with rows.
 type Waits = BTreeMap<Endpoint, (u64, Vec<RowRef>)>;
 
 fn waits(story: &Story) -> Waits {
@@ -198,7 +197,7 @@ fn judge(sender: &Sender, waits: &Waits) -> Finding {
     };
     let lost = match &sender.late {
         None => sending(1.0),
-        // Requests tell it exactly, also of connections that were too short for a sample.
+        // Requests tell it exactly, even for connections too short for a sample.
         Some(late) => {
             let told = late.lost(sender.held.len() as u64);
             let sampled_ns = sending(1.0).claimed();
@@ -253,12 +252,12 @@ fn judge(sender: &Sender, waits: &Waits) -> Finding {
 }
 
 impl Sender<'_> {
-    /// It listens, and what it holds back are answers.
+    /// It listens, and holds back answers.
     fn answers(&self) -> bool {
         self.role == Serves::Server
     }
 
-    /// Nothing comes back, as to who ships logs.
+    /// Nothing comes back, as with a log shipper.
     fn is_one_way(&self) -> bool {
         let mut held = self.held.iter();
         self.late.is_none() && held.all(|e| e.transfer.received() == 0)
@@ -274,7 +273,7 @@ impl Sender<'_> {
         Quantity::real_us(self.delay_us())
     }
 
-    /// How often something was held: counted, or if the samples that found it so stand for all the time.
+    /// How often something was held: counted, or as if the samples that found it held stood for the whole time.
     fn times(&self) -> f64 {
         if let Some(late) = &self.late {
             return late.times as f64;
@@ -287,8 +286,8 @@ impl Sender<'_> {
         self.held.iter().map(of_end).sum()
     }
 
-    /// Whether there were so many delayed ACKs to wait for: a transfer that is paced (BBR, fq) has a piece of a
-    /// segment left now and then, and sends it when its time has come.
+    /// Whether there were as many delayed ACKs to wait for: a paced transfer (BBR, fq) has part of a segment left now
+    /// and then, and sends it when its time comes.
     fn is_delayed(&self) -> bool {
         let times = self.times();
         let sent: u64 = self.held.iter().map(|e| e.transfer.segments()).sum();
@@ -307,7 +306,7 @@ impl Sender<'_> {
         enough && sent as f64 <= times * limits::SENT_PER_HELD.times()
     }
 
-    /// Messages: counted, or if each is written in two pieces.
+    /// Messages: counted, or as if each were written in two pieces.
     fn messages(&self) -> u64 {
         if let Some(late) = &self.late {
             return late.of;
@@ -406,8 +405,8 @@ impl Sender<'_> {
         })
     }
 
-    /// A sender that waits once per message sends no more than one per delay: one that is paced, or
-    /// whose path is long, sends on meanwhile.
+    /// A sender that waits once per message sends no more than one per delay: one that is paced, or has a long path,
+    /// sends on meanwhile.
     fn one_per_delay(&self) -> Option<Check> {
         let sent = median_of(&self.held, |e| {
             ratio(

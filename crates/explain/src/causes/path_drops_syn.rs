@@ -101,7 +101,7 @@ fn rule_out(whole: &Whole) -> Verdict {
     Verdict::nearest_or(places, none, NO_CONNECT)
 }
 
-/// Hardly a SYN was retransmitted; of calls that took long, in their namespace.
+/// Hardly a SYN was retransmitted; for calls that took long, in their namespace.
 fn few_retried(asked: &Asked) -> Option<Step> {
     if let Place::Calls(calls) = asked.place {
         let conns = asked.story.conns.iter();
@@ -163,7 +163,7 @@ fn refused_by_time_wait(asked: &Asked) -> Option<Step> {
     })
 }
 
-/// Of ends that send: those between the same addresses were established.
+/// For ends that send: connections between the same addresses were established.
 fn no_syn_lost(asked: &Asked) -> Option<Step> {
     let (connections, retried) = asked.on_the_way()?;
     (retried < limits::UNANSWERED.count()
@@ -195,7 +195,7 @@ fn is_lost_elsewhere(silent: &UnansweredSyns, others: &OtherPorts) -> bool {
         && !data_too
         && !limits::MOST.reached(refused, n)
         && !silent.is_rejected()
-        // Of most of them nothing is known here.
+        // Nothing known here explains most of them.
         && are_few(silent.drops_here())
         && are_few(silent.listener_drops())
         && are_few(silent.strays.saturating_add(silent.half_open))
@@ -210,7 +210,7 @@ fn judge(silent: &UnansweredSyns, hosts: &Hosts) -> Option<Finding> {
     if !story.health.sees(&SourceName::Retransmits) || !is_lost_elsewhere(silent, &others) {
         return None;
     }
-    // Without them it is unknown whether it was this host.
+    // Without them it is unknown whether this host dropped them.
     let sees_drops = story.health.sees(&SourceName::Drops);
     let (n, of) = (silent.times.silent(), silent.times.total());
     let here = silent.listener().is_some();
@@ -327,7 +327,7 @@ fn judge(silent: &UnansweredSyns, hosts: &Hosts) -> Option<Finding> {
     )))
 }
 
-/// When the late ones came through.
+/// When the late ones got through.
 fn clusters_step(silent: &UnansweredSyns) -> Option<Step> {
     let netns = silent.client_netns()?;
     let schedule = syn_schedule_of(silent.story, netns, None);
@@ -371,7 +371,7 @@ fn data_step(silent: &UnansweredSyns) -> Option<Step> {
     })
 }
 
-/// What the server on this host accepted is what came through.
+/// What the server on this host accepted is what got through.
 fn accepted_check(silent: &UnansweredSyns) -> Option<Check> {
     silent.listener()?;
     let clients = silent.story.all(&silent.clients).map(|(_, c)| c);
@@ -382,7 +382,7 @@ fn accepted_check(silent: &UnansweredSyns) -> Option<Check> {
     Some(same_count(formula, through, seen, "handshakes"))
 }
 
-/// Until the path is mended: those after the first timeout need not double at once.
+/// Until the path is repaired: timeouts after the first need not double at once.
 fn sooner(silent: &UnansweredSyns) -> Option<Advice> {
     let netns = silent.client_netns()?;
     let settings = &silent.story.settings;
@@ -402,7 +402,7 @@ fn sooner(silent: &UnansweredSyns) -> Option<Advice> {
     })
 }
 
-/// The first timeout is a constant: only a program of the cgroup sets another.
+/// The first timeout is a constant: only a BPF program of the cgroup sets another.
 fn first_timeout(silent: &UnansweredSyns) -> Option<Advice> {
     let story = silent.story;
     let number = |name| story.settings.number(silent.client_netns()?, name);
@@ -433,14 +433,14 @@ fn first_timeout(silent: &UnansweredSyns) -> Option<Advice> {
     )
 }
 
-/// Those that lose more SYNs than the linear timeouts wait ever longer.
+/// Connects that lose more SYNs than there are linear timeouts wait ever longer.
 fn capped(silent: &UnansweredSyns) -> Option<Advice> {
     let (story, netns) = (silent.story, silent.client_netns()?);
     let number = |name| story.settings.number(netns, name);
     let linear = number(sysctl::TCP_SYN_LINEAR_TIMEOUTS).unwrap_or(0);
     let clients = story.all(&silent.clients).map(|(_, c)| c);
     let most = clients.map(|c| u64::from(c.syn_retries)).max()?;
-    // The timeouts of those that lost no more have not doubled.
+    // The timeouts of connects that lost no more have not doubled.
     if most <= linear + 1 {
         return None;
     }
@@ -516,7 +516,7 @@ fn look_on_the_way(silent: &UnansweredSyns) -> Advice {
     )
 }
 
-/// Where nothing tells what this host drops.
+/// Where nothing shows what this host drops.
 fn look_here(silent: &UnansweredSyns) -> Advice {
     let netns = silent.story.netns(silent.client_netns().unwrap_or(0));
     Advice::to(format!(

@@ -1,4 +1,4 @@
-//! C17: the path loses packets: at random, or so many that a full link or a policer must drop them.
+//! C17: the path loses packets: at random, or so many that a full link or a policer must be dropping them.
 
 mod full;
 mod one_port;
@@ -122,7 +122,8 @@ fn rule_out(whole: &Whole) -> Verdict {
     Verdict::nearest(paths.chain(short::refuted(whole.story)), NO_PATH)
 }
 
-/// The largest share that was lost of what one port sent over the path, of all that goes by loss, or of all.
+/// The largest share lost of what one port sent over the path, of everything sent by loss-based congestion control, or
+/// of all.
 fn crowded_share(story: &Story, losses: &Losses) -> f64 {
     let mut by_port: BTreeMap<u16, Vec<End>> = BTreeMap::new();
     for end in losses.ends.iter().filter(|e| goes_by_loss(e)) {
@@ -137,7 +138,7 @@ fn crowded_share(story: &Story, losses: &Losses) -> f64 {
     shares.fold(losses.share(), f64::max)
 }
 
-/// Of the connections of a process that are too short to be sampled.
+/// For the connections of a process that are too short to be sampled.
 fn few_retransmitted(asked: &Asked) -> Option<Step> {
     let Place::Process(pid) = asked.place else {
         return None;
@@ -153,7 +154,7 @@ fn few_retransmitted(asked: &Asked) -> Option<Step> {
     })
 }
 
-/// Of ends that send.
+/// For ends that send.
 fn no_loss(losses: &Losses) -> Option<Step> {
     let stalls = losses.ends.iter().map(|e| e.transfer.stall.in_a_row());
     let in_a_row: u64 = stalls.filter(|n| *n >= STALL).sum();
@@ -193,7 +194,7 @@ fn no_loss(losses: &Losses) -> Option<Step> {
     })
 }
 
-/// Of connects: packets of every kind would be lost, at a link that is bad as in a queue that is full.
+/// For connects: packets of every kind would be lost, at a bad link as in a full queue.
 fn no_data_lost(place: &UnansweredSyns) -> Option<Step> {
     let (resent, of) = place.data_resent();
     let (retried, connects) = (place.times.retried, place.times.total());
@@ -208,7 +209,7 @@ fn no_data_lost(place: &UnansweredSyns) -> Option<Step> {
         )
     });
     data.or_else(|| {
-        // Of clients elsewhere only what came here is known.
+        // For remote clients only what arrived here is known.
         let refused = Quantity::of(place.strays, "SYN");
         (place.strays > 0 && limits::MOST.reached(place.strays, retried)).then(|| {
             say!(
@@ -334,9 +335,9 @@ fn evidence(losses: &Losses, min_rtt_us: u32, so: &str) -> [Step; 3] {
     ]
 }
 
-/// What connections moved whose congestion control goes by loss, beside what losses at random leave them.
+/// The rate of connections with loss-based congestion control, compared with what random loss leaves them.
 struct Governed {
-    /// Bytes per second, in the median.
+    /// Bytes per second (median).
     rate: f64,
     mss: f64,
     rtt_s: f64,
@@ -345,7 +346,7 @@ struct Governed {
 }
 
 impl Governed {
-    /// Of those that retransmitted so many segments.
+    /// The connections that retransmitted at least this many segments.
     fn of(losses: &Losses, min_rtt_us: u32, least: u64) -> Option<Governed> {
         let by_loss = |e: &&End| matches!(&*e.transfer.congestion, "cubic" | "reno");
         let by_loss = losses.suffering.iter().filter(by_loss).copied();
@@ -360,26 +361,26 @@ impl Governed {
         })
     }
 
-    /// By Mathis' formula, bytes per second.
+    /// The most by Mathis' formula, bytes per second.
     fn most(&self) -> f64 {
         self.mss / self.rtt_s * limits::MATHIS.times() / self.p.sqrt()
     }
 
-    /// By that of cubic.
+    /// The most by cubic's formula.
     fn most_of_cubic(&self) -> f64 {
         self.mss / self.rtt_s * limits::CUBIC.times() * (self.rtt_s / self.p).powf(0.75)
     }
 }
 
-/// What connections moved, and what they could at most if each packet were lost alone: losses that come together cut a
-/// window once.
+/// The rate of connections, and the most that they could reach if each packet were lost alone: losses that come
+/// together cut a window once.
 fn beyond_random(losses: &Losses, min_rtt_us: u32) -> Option<(f64, f64)> {
     let governed = Governed::of(losses, min_rtt_us, limits::HALVED.count())?;
     let most = governed.most().max(governed.most_of_cubic()) * limits::MATHIS_TOLERANCE.times();
     (governed.rate > most).then_some((governed.rate, most))
 }
 
-/// The rate that loss allows a connection whose congestion control goes by it.
+/// The rate that loss allows a connection with loss-based congestion control.
 fn mathis(losses: &Losses, min_rtt_us: u32) -> Option<Check> {
     let governed = Governed::of(losses, min_rtt_us, 1)?;
     let (rate, most) = (governed.rate, governed.most());
@@ -415,13 +416,13 @@ fn advice(path: &Path, losses: &Losses, netns: &Netns, p: &str) -> Vec<Advice> {
     std::iter::once(repair).chain(bbr).chain([forget]).collect()
 }
 
-/// All that suffer have it already.
+/// All that suffer use it already.
 fn uses_bbr(losses: &Losses) -> bool {
     let mut congestion = losses.suffering.iter().map(|e| &*e.transfer.congestion);
     congestion.all(|name| name == "bbr")
 }
 
-/// BBR overfills a shallow buffer while it probes, and minds no loss.
+/// BBR overfills a shallow buffer while it probes, and ignores loss.
 fn goes_by_loss(end: &End) -> bool {
     !end.transfer.congestion.starts_with("bbr")
 }

@@ -47,7 +47,7 @@ pub(crate) const CAUSE: Cause = Cause {
 struct Outage<'a> {
     path: Path<'a>,
     hung: Vec<End<'a>>,
-    /// Connections that stood throughout.
+    /// Connections that were established throughout.
     stood: u64,
     /// All of them hung from here to there, ns.
     from_ns: u64,
@@ -59,7 +59,7 @@ fn find(story: &Story) -> Vec<Finding> {
         .into_iter()
         .filter_map(Outage::of)
         .collect();
-    // Of one between two namespaces of this host both sides tell: then the one that asks.
+    // Both sides see an outage between two namespaces of this host: then the side that asks is taken.
     all.sort_by_key(|o| std::cmp::Reverse((o.asks(), o.waited_ns())));
     let mut told: Vec<Outage> = Vec::new();
     for outage in all {
@@ -78,8 +78,8 @@ fn hung(story: &Story, end: &End) -> bool {
     hung && !lost && end.stuck(story).is_none()
 }
 
-/// Whether the first that it sent hung: where the accept queue is full, the last ACK of the handshake is dropped
-/// with all that follows, so that this says nothing of the path.
+/// Whether the first segment that it sent hung: where the accept queue is full, the last ACK of the handshake is
+/// dropped with all that follows, so that this says nothing about the path.
 fn began(end: &End) -> bool {
     let stall = &end.transfer.stall;
     stall.in_a_row() >= STALL && !stall.spoken
@@ -94,7 +94,7 @@ impl<'a> Outage<'a> {
             .filter(|e| hung(story, e))
             .copied()
             .collect();
-        // What the most have in common: those that hung at another time have another reason.
+        // The time that most have in common: those that hung at another time have another reason.
         let mut begins: Vec<u64> = hung.iter().map(|e| e.transfer.stall.first_ns).collect();
         begins.sort_unstable();
         let middle = *begins.get(begins.len() / 2)?;
@@ -139,7 +139,7 @@ impl<'a> Outage<'a> {
         limits::MOST.exceeded(asks, self.hung.len())
     }
 
-    /// For how long nothing passed, at least, ns: what was retransmitted last may have come through.
+    /// For how long nothing passed, at least, ns: the last retransmission may have got through.
     fn down_ns(&self) -> u64 {
         let stalls = || self.hung.iter().map(|e| &e.transfer.stall);
         let first = stalls().map(|s| s.first_ns).min().unwrap_or(0);
@@ -153,7 +153,7 @@ impl<'a> Outage<'a> {
         ends(other) == (to, from) && self.from_ns <= other.to_ns && other.from_ns <= self.to_ns
     }
 
-    /// From its first timer on until its last retransmission, each.
+    /// For each, from its first timer until its last retransmission.
     fn waits(&self) -> impl Iterator<Item = (End<'a>, u64)> + '_ {
         self.hung.iter().map(|e| {
             let stall = &e.transfer.stall;
@@ -175,7 +175,7 @@ impl<'a> Outage<'a> {
         lost.in_outage(Some(self.together_ns()))
     }
 
-    /// What this host dropped itself meanwhile, as the next hop was not found.
+    /// What this host itself dropped meanwhile because the next hop was not found.
     fn dropped(&self) -> Option<Step> {
         let story = self.path.story;
         let groups = story.packets.all().iter().filter(|g| {

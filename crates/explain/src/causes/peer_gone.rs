@@ -44,7 +44,7 @@ const TRIES_FOR: &str = "15 minutes";
 struct Silent<'a> {
     path: Path<'a>,
     hung: Vec<(End<'a>, Stuck)>,
-    /// Something else passed on the same way meanwhile.
+    /// Whether something else passed on the same way meanwhile.
     others_pass: bool,
 }
 
@@ -99,17 +99,17 @@ fn places(story: &Story) -> Vec<Silent<'_>> {
     paths.filter_map(Silent::of).collect()
 }
 
-/// What hangs at an end from which nothing was heard since, for long enough.
+/// What hangs at an end that has heard nothing since, for long enough.
 fn stuck(story: &Story, end: &End) -> Option<Stuck> {
-    // With a closed window it is the reader who lets the sender wait.
+    // With a closed window it is the reader that keeps the sender waiting.
     let stuck = end.stuck(story).filter(|s| s.window > 0)?;
     let hangs = stuck.counted >= STALL && stuck.sacked == 0;
     let silent = silence_ns(story, end) >= limits::STALL.ns();
     // Clients of a server vanish every day.
     let opened = account::service(story, end.conn).1 == account::Role::Client;
-    // The listener of one that has moved but its SYN may have had no room for it.
+    // If one has moved nothing but its SYN, the listener may have had no room for it.
     let known = opened && stuck.moved > 1;
-    // What hangs was not dropped here, whatever was before.
+    // What hangs was not dropped here, whatever happened before.
     let gone = !limits::MOST.reached(story.dropped(end.conn), end.transfer.stall.in_a_row());
     (hangs && silent && known && gone && !is_left_over(story, end)).then_some(stuck)
 }
@@ -120,7 +120,7 @@ fn is_left_over(story: &Story, end: &End) -> bool {
     closed && end.conn.established_ns.is_none()
 }
 
-/// When something was last heard from the other end, ns; it may be before the recording.
+/// When something was last heard from the other end, ns; possibly before the recording.
 fn heard_ns(story: &Story, end: &End) -> Option<u64> {
     story.samples(end.conn)?.last.heard_ns
 }
@@ -129,7 +129,7 @@ fn heard_ns(story: &Story, end: &End) -> Option<u64> {
 fn silence_ns(story: &Story, end: &End) -> u64 {
     let stall = &end.transfer.stall;
     let heard = heard_ns(story, end).unwrap_or(stall.first_ns);
-    // A pause before the next request had no cost.
+    // A pause before the next request cost nothing.
     let sent = match stall.before {
         0 => stall.first_ns.saturating_sub(limits::FIRST_RTO.ns()),
         _ => 0,
@@ -142,7 +142,7 @@ fn hears(story: &Story, end: &End) -> bool {
     heard_ns(story, end).is_some_and(|heard| heard > end.transfer.stall.first_ns)
 }
 
-/// Until when it is known to have hung, ns.
+/// The last moment at which it is known to have hung, ns.
 fn until_ns(story: &Story, end: &End) -> u64 {
     let sampled = story.samples(end.conn).map_or(0, |s| s.last.time_ns);
     sampled.max(end.transfer.stall.last_ns)
@@ -155,7 +155,7 @@ impl<'a> Silent<'a> {
         let since = hung.iter().map(|(e, _)| e.transfer.stall.first_ns).max()?;
         let passed = path.story.transfers.passed(path.way());
         let others_pass = passed.is_some_and(|p| p.since(since));
-        // Full segments that hang where only smaller ones pass do so for their size.
+        // Full segments that hang where only smaller ones pass hang because of their size.
         let mss = hung.iter().map(|(_, s)| s.mss).min()?;
         let full = hung.iter().all(|(_, s)| s.is_full());
         let size = full && others_pass && !path.full_passed(mss, since);
@@ -170,21 +170,21 @@ impl<'a> Silent<'a> {
         self.hung.iter().map(|(end, _)| *end).collect()
     }
 
-    /// The connections to the address that have something in flight, or had at some sample.
+    /// The connections to the address that have data in flight, or had at some sample.
     fn of_all(&self) -> u64 {
         let sends = |e: &&End| e.transfer.flying > 0 || e.transfer.segments() > 0;
         let all = self.path.ends.iter().filter(sends).count();
         all.max(self.hung.len()) as u64
     }
 
-    /// For how long nothing that each sent was acknowledged, ns.
+    /// For each, how long nothing that it sent was acknowledged, ns.
     fn silences(&self) -> Vec<u64> {
         let story = self.path.story;
         let each = self.hung.iter().map(|(e, _)| silence_ns(story, e));
         each.collect()
     }
 
-    /// Packets of the other host still come, and none of ours arrives.
+    /// Whether packets of the other host still come while none of ours arrives.
     fn hears(&self) -> bool {
         self.hung.iter().any(|(e, _)| hears(self.path.story, e))
     }
@@ -194,15 +194,15 @@ impl<'a> Silent<'a> {
         Quantity::ns(median)
     }
 
-    /// When the first and the last of them heard something for the last time, ns.
+    /// When the first and the last of them last heard something, ns.
     fn last_heard(&self) -> Option<(u64, u64)> {
         let story = self.path.story;
         let heard = || self.hung.iter().filter_map(|(e, _)| heard_ns(story, e));
         Some((heard().min()?, heard().max()?))
     }
 
-    /// The shortest and the usual time for which they had been idle when the next request went out, ns, where all had been and
-    /// others that had not are answered.
+    /// The shortest and the median time for which they had been idle when the next request went out, ns, if all had
+    /// been idle and others that had not are answered.
     fn idle(&self) -> Option<(u64, u64)> {
         let story = self.path.story;
         let pause = |(end, _): &(End, Stuck)| {
@@ -218,7 +218,7 @@ impl<'a> Silent<'a> {
         (self.others_pass && least >= limits::IDLE_BEFORE.ns()).then_some((least, usual))
     }
 
-    /// What they waited of the recording.
+    /// How long they waited within the recording.
     fn lost(&self) -> Lost {
         let story = self.path.story;
         let mut lost = Lost::unknown();
@@ -284,7 +284,7 @@ impl<'a> Silent<'a> {
         [tries, heard].into_iter().chain(self.beside()).collect()
     }
 
-    /// Several fell silent at the same moment: one event.
+    /// Whether several fell silent at the same moment: one event.
     fn at_once(&self) -> bool {
         let within =
             |(first, last): (u64, u64)| last.saturating_sub(first) <= limits::SILENT_AT_ONCE.ns();
@@ -303,7 +303,7 @@ impl<'a> Silent<'a> {
         })
     }
 
-    /// A timer that nothing answers fires as often as its doubling says.
+    /// An unanswered timer fires as often as its doubling says.
     fn backs_off(&self) -> Option<Check> {
         let each = self.hung.iter().zip(self.silences());
         let known = each.filter(|((end, _), _)| end.transfer.rto_us > 0);

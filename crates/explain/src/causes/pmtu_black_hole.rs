@@ -42,22 +42,22 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| places(story).iter().map(judge).collect::<Vec<_>>().into(),
 };
 
-/// The MTU that every link must have which carries IPv6 (RFC 8200): what tunnels leave room for.
+/// The MTU that every link carrying IPv6 must have (RFC 8200): tunnels leave room for it.
 const ADVISED_MTU: u32 = 1_280;
-/// The packet that every host must take (RFC 791), for paths that are narrower still.
+/// The packet size that every host must accept (RFC 791), for paths that are narrower still.
 const ADVISED_MTU_V4: u32 = 576;
 /// A path over which full segments hang while smaller packets pass.
 struct BlackHole<'a> {
     path: Path<'a>,
     hung: Vec<(End<'a>, Stuck)>,
-    /// When the first of them was first retransmitted, ns, and the last for the last time.
+    /// When the first of them was first retransmitted, and the last for the last time, ns.
     span: (u64, u64),
     /// Connections on the same way, hung or not.
     of: u64,
     /// Those of them that were established meanwhile: how many, and rows.
     made: (u64, Vec<RowRef>),
     passed: Passed,
-    /// The packet and the segment that should pass, bytes.
+    /// The packet and segment sizes that should pass, bytes.
     safe: (u32, u32),
 }
 
@@ -116,14 +116,14 @@ fn places(story: &Story) -> Vec<BlackHole<'_>> {
     holes
 }
 
-/// What hangs at an end, if its segments are retransmitted over and over beside others that pass.
+/// What hangs at an end, if its segments are retransmitted repeatedly while others pass.
 fn stuck(story: &Story, end: &End) -> Option<Stuck> {
     let stall = &end.transfer.stall;
     let stuck = stall.seen.filter(|s| s.window > 0)?;
-    // The other end knows of the connection: else it may be one that its listener had no room for.
+    // The other end knows the connection: otherwise its listener may have had no room for it.
     let conn = end.conn;
     let known = conn.peer.is_some() || conn.bytes_acked.max(conn.bytes_received) > 0;
-    // Of one that hung before: what was sent later has arrived, and the timer failed nevertheless.
+    // If it hung before the recording: what was sent later has arrived, and the timer failed nevertheless.
     let hung = stall.before > 0
         && (stall.beside >= limits::FAILED_BESIDE_OLDER.count() || stuck.sacked > 0);
     let hangs = hung || seen_to_hang(end);
@@ -131,13 +131,13 @@ fn stuck(story: &Story, end: &End) -> Option<Stuck> {
     (known && hangs && gone).then_some(stuck)
 }
 
-/// Whether enough of it falls into the recording.
+/// Whether enough of it falls within the recording.
 fn seen_to_hang(end: &End) -> bool {
     let stall = &end.transfer.stall;
     stall.timeouts >= STALL && stall.beside >= limits::FAILED_BESIDE.count()
 }
 
-/// A packet that should pass where one of `mtu` bytes does not, and the segment in it.
+/// A packet size that should pass where one of `mtu` bytes does not, and the segment size in it.
 fn safe(to: Addr, mtu: u32) -> Option<(u32, u32)> {
     let (headers, least) = match to.ip() {
         IpAddr::V4(_) => (40, ADVISED_MTU_V4),
@@ -208,19 +208,18 @@ impl<'a> BlackHole<'a> {
         Quantity::count(self.median(|s| s.mss))
     }
 
-    /// The packets that they make, bytes.
+    /// The packets that they come in, bytes.
     fn pmtu(&self) -> Quantity {
         Quantity::count(self.median(|s| s.pmtu))
     }
 
-    /// For how long one hung, in the median: from the first time that it was retransmitted to the last
-    /// that shows it, ns.
+    /// For how long one hung (median): from its first retransmission to the last sign of it, ns.
     fn hung_ns(&self) -> u64 {
         let each = self.hung.iter().map(|(end, _)| stalled_ns(end));
         median(&mut each.collect::<Vec<_>>()).unwrap_or(0)
     }
 
-    /// The time during which one hung, of all.
+    /// The time for which connections hung, over all.
     fn lost(&self) -> Lost {
         let mut lost = Lost::unknown();
         for (end, _) in &self.hung {

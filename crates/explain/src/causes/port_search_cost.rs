@@ -1,5 +1,5 @@
-//! C03: connect() or bind() tries thousands of local ports before it finds a free one, or
-//! bind() walks the connections of a port that is taken.
+//! C03: connect() or bind() tries thousands of local ports before it finds a free one, or bind() walks the connections
+//! of a port that is taken.
 
 mod crowded_port;
 mod walked_lists;
@@ -52,7 +52,7 @@ pub(crate) const CAUSE: Cause = Cause {
     },
 };
 
-/// Hardly anybody searches.
+/// Hardly any connect searches.
 fn no(asked: &Asked) -> Option<Step> {
     let profile = &asked.story.profile;
     let searching = samples(profile.passing(FUNCTIONS).filter(|g| !g.softirq));
@@ -66,7 +66,7 @@ fn no(asked: &Asked) -> Option<Step> {
     })
 }
 
-/// However it searches, samples of the CPU profile are found in it.
+/// Whichever way it searches, samples of the CPU profile are found in it.
 fn rule_out(whole: &Whole) -> Verdict {
     let profile = &whole.story.profile;
     let functions = [FUNCTIONS, &[walked_lists::FUNCTION]].concat();
@@ -201,7 +201,7 @@ fn cpu_step(to: &Destination, search: &Search, cost_ns: f64, call: &str) -> Step
     .number("cpu_seconds", search.cpu_seconds)
 }
 
-/// Linux prefers one parity of ports for connect(): when that is full each search tries all of it first.
+/// Linux prefers one parity of ports for connect(): when that is full, each search tries all of it first.
 fn parity_step(to: &Destination, search: &Search) -> Option<Step> {
     let even = |conns: &[&Conn]| {
         let with_port = conns.iter().filter(|c| c.local.port != 0);
@@ -243,7 +243,7 @@ fn cost_check(to: &Destination, search: &Search) -> Check {
     )
 }
 
-/// Two times, s, that are the same within a factor.
+/// Two times, s, that agree within a factor.
 fn within(formula: String, expected: f64, measured: f64, factor: f64) -> Check {
     Check {
         formula,

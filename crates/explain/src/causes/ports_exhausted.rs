@@ -37,17 +37,18 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| RULE.find(story),
 };
 
-/// Connects that wanted a local port: to a destination whose ports were counted, or to all; none where only ports were.
+/// Connects that wanted a local port: to a destination with counted ports, or in all; none where there are only counted
+/// ports.
 struct Wanting<'a> {
     to: Option<Rc<Destination<'a>>>,
     connects: u64,
     /// Those that failed without one.
     failed: Vec<&'a Conn>,
-    /// The ports that were in use at most, of how many, and the row.
+    /// The most ports in use, out of how many, and the row.
     used: Option<InUse>,
 }
 
-/// Ports to a destination in use at most.
+/// The most ports in use to a destination.
 struct InUse {
     to: Endpoint,
     ports: u64,
@@ -99,7 +100,7 @@ impl Kind for Wanted {
         if place.connects > 0 {
             return There::Place(place);
         }
-        // Of clients elsewhere only what they sent is known: it has a port.
+        // For remote clients only what they sent is known: it has a port.
         let came_in = asked.silent().map_or(0, |syns| syns.strays);
         let step = || {
             say!(

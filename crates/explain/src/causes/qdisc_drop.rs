@@ -32,36 +32,35 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| places(story).iter().filter_map(judge).collect(),
 };
 
-/// A queue that holds this many round trips at the rate lets few senders fill the link.
+/// Round trips at the full rate that a queue must hold for few senders to fill the link.
 const ADVISED_ROUND_TRIPS: f64 = 2.0;
-/// Of more devices their number is told.
+/// Beyond this number, devices are only counted.
 const SHOWN_INTERFACES: usize = 3;
-/// No smaller queue is advised: some large packets.
+/// The smallest queue that is advised: some large packets.
 const ADVISED_QUEUE: f64 = 100_000.0;
 
-/// What the queueing disciplines of a namespace dropped, whatever the destination: it leaves through one
-/// device.
+/// What the queueing disciplines of a namespace dropped, for any destination: it leaves through one device.
 struct Egress<'a> {
     story: &'a Story,
     netns: u32,
-    /// Of each flow.
+    /// By flow.
     flows: Vec<&'a Dropped>,
     /// Where these went.
     to: BTreeMap<Endpoint, There>,
     /// Connections of the namespace, hit or not, and those of others that pass through it.
     of: u64,
-    /// Those of them that were sampled while they sent.
+    /// The ends among them that were sampled while they sent.
     ends: Vec<End<'a>>,
     /// Devices other than loopback that may have dropped them, with the bytes per second that they sent.
     devices: Vec<(Text, f64, RowRef)>,
-    /// How many sent.
+    /// How many ends sent.
     sending: usize,
 }
 
-/// A place that dropped packets were for.
+/// The destination of dropped packets.
 #[derive(Default)]
 struct There {
-    /// Flows of which some were dropped, whoever sent them.
+    /// Flows that lost some packets, from any sender.
     hit: u64,
     /// Connections seen here that go there, and leave by the same way.
     conns: u64,
@@ -116,7 +115,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         ])
     });
     let (of, all) = (whole.packets(), whole.story.drops.all());
-    // Of whose connections it dropped some is not known everywhere.
+    // The connections of the drops are not known everywhere.
     let n: u64 = all.map(|(_, d)| d.by_qdisc).sum();
     let none = || {
         every([Test::events(
@@ -182,22 +181,22 @@ fn places(story: &Story) -> Vec<Egress<'_>> {
     places
 }
 
-/// By where they go, the namespaces that packets of others pass through.
+/// By destination, the namespaces that other namespaces' packets pass through.
 type Passed = AHashMap<Endpoint, BTreeSet<u32>>;
 
-/// The namespaces that what a connection sends leaves: its own, and those that it passes through.
+/// The namespaces through which a connection's packets leave: its own, and those that they pass through.
 fn left_by<'a>(conn: &Conn, passed: &'a Passed) -> impl Iterator<Item = u32> + use<'a> {
     let own = conn.netns;
     let others = passed.get(&conn.remote).into_iter().flatten();
     std::iter::once(own).chain(others.copied().filter(move |netns| *netns != own))
 }
 
-/// Who sends what queueing disciplines drop.
+/// The senders of what queueing disciplines drop.
 struct Senders<'a> {
-    /// In the namespace that dropped, and in others, whose packets pass through it.
+    /// In the namespace that dropped, and in others with packets that pass through it.
     own: AHashMap<(u32, Endpoint, Endpoint), &'a Conn>,
     passing: AHashMap<(Endpoint, Endpoint), &'a Conn>,
-    /// By where they go, of those that retransmitted: their packets may have been translated.
+    /// By destination, those that retransmitted: their packets may have been translated.
     to: AHashMap<Endpoint, &'a Conn>,
 }
 
@@ -212,7 +211,7 @@ impl<'a> Senders<'a> {
             if places.contains(&way) {
                 own.entry((conn.netns, way.0, way.1)).or_insert(conn);
             }
-            // Each namespace has a loopback of its own.
+            // Each namespace has its own loopback.
             if places.contains(&way) && !conn.remote.is_loopback() {
                 passing.entry(way).or_insert(conn);
             }
@@ -236,14 +235,14 @@ impl Egress<'_> {
         self.flows.iter().map(|d| d.by_qdisc).sum()
     }
 
-    /// Connections that were hit, of those that are seen here. Where a source is no end of this host its address was
-    /// translated, or it is of another host: of those that go to the same place no more than there are.
+    /// Connections that were hit, of those seen here. A source that is no end of this host was translated, or belongs
+    /// to another host: then at most as many as go to the same place.
     fn affected(&self) -> u64 {
         self.to.values().map(|t| t.hit.min(t.conns)).sum()
     }
 
-    /// Senders whose packets were dropped: what leaves by another device, or was spared, lost nothing by it. All of
-    /// them where the addresses of the drops were translated.
+    /// Senders whose packets were dropped: what leaves by another device, or was spared, lost nothing by it. All
+    /// senders where the addresses of the drops were translated.
     fn hit(&self) -> Vec<End<'_>> {
         let hit: Vec<End> = self.go_there().copied().collect();
         if hit.is_empty() {
@@ -253,7 +252,7 @@ impl Egress<'_> {
         }
     }
 
-    /// Those that send to where dropped packets were for.
+    /// Senders to the destinations of dropped packets.
     fn go_there(&self) -> impl Iterator<Item = &End<'_>> {
         let goes = |e: &&End| self.to.contains_key(&e.conn.remote);
         self.ends.iter().filter(goes)
@@ -277,15 +276,15 @@ impl Egress<'_> {
         self.drops() as f64 / self.segments().max(1) as f64
     }
 
-    /// What a device sent at least, for these to have left by it, bytes per second.
+    /// The least that a device must have sent for these to have left by it, bytes per second.
     fn carried(&self) -> f64 {
         let acked: u64 = self.go_there().map(|e| e.transfer.acked()).sum();
         let ns = self.story.end_ns.saturating_sub(self.story.start_ns);
         ratio(acked as f64 * 1e9, ns as f64).unwrap_or(0.0) * limits::QDISC_CARRIED.share()
     }
 
-    /// Leaves out the devices that sent less than what was acknowledged of these: acknowledgements to whoever
-    /// sends through this namespace.
+    /// Leaves out the devices that sent less than these got acknowledged: they carried acknowledgements to senders that
+    /// go through this namespace.
     fn narrow(&mut self) {
         let least = self.carried();
         if self.devices.iter().any(|(_, rate, _)| *rate >= least) {
@@ -314,7 +313,7 @@ impl Egress<'_> {
         }
     }
 
-    /// Bytes that leave per second: what the device carried, or the connections.
+    /// Bytes that leave per second: over the device, or over the connections.
     fn rate(&self) -> f64 {
         match &self.devices[..] {
             [(_, rate, _)] => *rate,
@@ -389,8 +388,8 @@ impl Egress<'_> {
         ))
     }
 
-    /// Drops by connection, against drops by reason: those of others' packets, and of what is not TCP's,
-    /// make the difference.
+    /// Drops by connection, against drops by reason: packets of others, and of other protocols than TCP, make the
+    /// difference.
     fn all_of_these(&self) -> Check {
         let groups = self.story.packets.all().iter();
         let same = groups.filter(|g| g.netns == self.netns && g.is_for(self.reason()));

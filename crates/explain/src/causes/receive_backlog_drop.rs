@@ -32,10 +32,10 @@ pub(crate) const CAUSE: Cause = Cause {
 const REASON: &str = "CPU_BACKLOG";
 /// What `net.core.netdev_max_backlog` is by default.
 const LINUX_NETDEV_MAX_BACKLOG: u64 = 1_000;
-/// So much more is advised.
+/// By how much more than the present value is advised.
 const ADVISED_TIMES: u64 = 4;
 
-/// Queues of received packets, as softnet counts: of the CPUs whose queue was full; of all where none was.
+/// Queues of received packets, as softnet counts them: of the CPUs with a full queue; of all CPUs if there was none.
 struct Softnet<'a> {
     story: &'a Story,
     cpus: Vec<Cpu>,
@@ -76,7 +76,7 @@ impl<'a> Softnet<'a> {
         }
     }
 
-    /// What came to them.
+    /// Packets that arrived in them.
     fn packets(&self) -> u64 {
         self.processed.saturating_add(self.dropped)
     }

@@ -40,7 +40,7 @@ pub(crate) const CAUSE: Cause = Cause {
     },
 };
 
-/// So much more is advised: two doublings, as the path's own limit is not known.
+/// By how much more is advised: two doublings, as the path's own limit is not known.
 const ADVISED_TIMES: u64 = 4;
 
 fn no(asked: &Asked) -> Option<Step> {
@@ -63,7 +63,7 @@ fn no(asked: &Asked) -> Option<Step> {
         .then(|| window.told("its size was not the limit"))
 }
 
-/// Of senders how long they waited for the window; of receivers here how it was filled.
+/// For senders, how long they waited for the window; for receivers here, how it was filled.
 fn rule_out(whole: &Whole) -> Verdict {
     let bulk = whole
         .ends()
@@ -78,7 +78,7 @@ fn rule_out(whole: &Whole) -> Verdict {
     )
 }
 
-/// Of ends that receive from other hosts: what came lay there.
+/// For ends that receive from other hosts: how often received data lay unread.
 fn left_unread(story: &Story, ids: &[ConnId]) -> Option<Step> {
     let ends: Vec<End> = ids.iter().filter_map(|id| End::of(story, *id)).collect();
     let sum = |of: fn(&End) -> u32| Quantity::count(ends.iter().map(of).sum::<u32>());
@@ -91,7 +91,7 @@ fn left_unread(story: &Story, ids: &[ConnId]) -> Option<Step> {
     })
 }
 
-/// Whether the window of its peer is what holds it back, by its size.
+/// Whether the size of its peer's window holds it back.
 fn is_held(story: &Story, end: &End) -> bool {
     let small = Allowance::of_window(story, end).filter(Allowance::is_filled);
     let Some(window) = small else { return false };
@@ -171,7 +171,7 @@ fn judge(story: &Story, place: &HeldBack) -> Option<Finding> {
     )
 }
 
-/// Of receivers on this host: that they keep up.
+/// For receivers on this host: that they keep up.
 fn read_in_time(story: &Story, held: &[End]) -> Option<Step> {
     let receivers: Vec<End> = held.iter().filter_map(|e| other(story, e)).collect();
     let sum = |of: fn(&End) -> u32| Quantity::count(receivers.iter().map(of).sum::<u32>());
@@ -200,11 +200,11 @@ fn once_per_round_trip(window: &Allowance) -> Check {
     }
 }
 
-/// Where something is received, and how to look there.
+/// Where the data is received, and how to look there.
 struct Receiving {
     at: String,
     look: Option<ShellCommand>,
-    /// Where, and what the command shows.
+    /// What the command there shows.
     shows: &'static str,
 }
 
@@ -219,7 +219,7 @@ enum Limit {
     Most(u32),
     /// The application, by SO_RCVBUF: its process.
     Application(Option<u32>),
-    /// The kernel may size it, and it is smaller than it may be.
+    /// The kernel may size it, and it is smaller than allowed.
     Clamped,
 }
 
@@ -298,7 +298,7 @@ impl Limit {
         match self {
             Limit::NotSized(netns) => set(netns, sysctl::TCP_MODERATE_RCVBUF, "1".into()),
             Limit::Most(netns) => {
-                // Half of a buffer and more goes to headers and pages that are not full.
+                // Half of a buffer or more goes to headers and partly filled pages.
                 let most = |_| larger_most(sysctl::TCP_RMEM, bytes.saturating_mul(2));
                 let value = buffer_sizes(story, netns, sysctl::TCP_RMEM, most);
                 set(netns, sysctl::TCP_RMEM, value)

@@ -38,24 +38,24 @@ pub(crate) const CAUSE: Cause = Cause {
     },
 };
 
-/// What counts segments that a socket had no memory for.
+/// The counters of segments for which a socket had no memory.
 const DROPPED: &[&str] = &[
     counter::RCV_PRUNED,
     counter::TCP_RCV_Q_DROP,
     counter::TCP_OFO_DROP,
 ];
-/// So much more is advised.
+/// By how much more is advised.
 const ADVISED_TIMES: u64 = 4;
 
 fn judge(story: &Story, netns: u32) -> Option<Finding> {
     let rise = |name| story.counters.rise(netns, name);
-    // What is pruned is counted as dropped where it came, too: the largest, not the sum.
+    // What is pruned is also counted as dropped where it arrived: hence the largest, not the sum.
     let most = DROPPED.iter().map(|name| (rise(name), *name));
     let (most, name) = most.max_by_key(|(rise, _)| rise.by)?;
     let lost = most.by;
     let received = rise(counter::IN_SEGS);
     let share = lost as f64 / received.by.max(lost).max(1) as f64;
-    // What is dropped there was counted as received before: without, the share is not known.
+    // What is dropped there was counted as received before: without that count the share is unknown.
     let known = received.by >= lost;
     if lost < limits::HOST_DROPS.count() || share < limits::LOSS_GOVERNS.share() || !known {
         return None;
@@ -132,7 +132,7 @@ fn judge(story: &Story, netns: u32) -> Option<Finding> {
     )))
 }
 
-/// Whether it left half of its buffer unread: with headers and pages that are not full that is all of it.
+/// Whether it left half of its buffer unread: with headers and partly filled pages, that is all of it.
 fn is_full(end: &End) -> bool {
     let most = end.transfer.unread_bytes.iter().max().copied().unwrap_or(0);
     end.transfer.rcvbuf > 0 && limits::MOST.reached(most, end.transfer.rcvbuf)

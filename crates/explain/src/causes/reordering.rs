@@ -131,7 +131,7 @@ fn impact(path: &Path, losses: &Losses) -> Impact {
     Impact::of(affected, of, "connections", says)
 }
 
-/// What the sockets count, and the namespace.
+/// What the sockets count, and what the namespace does.
 fn dsacks(path: &Path, losses: &Losses) -> Option<Check> {
     let counters = &path.story.counters;
     let counted = counters.rise(path.netns, counter::TCP_DSACK_RECV).by;

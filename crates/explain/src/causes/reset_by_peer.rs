@@ -1,5 +1,5 @@
-//! C40: resets come from a server on another host, always at the same phase of a connection: before it has
-//! answered, before it has taken the request, or instead of an answer.
+//! C40: resets come from a server on another host, always in the same phase of a connection: before it has answered,
+//! before it has taken the request, or instead of an answer.
 
 use analysis::words::{count, percent, plural};
 
@@ -80,7 +80,7 @@ fn when(resets: &PeerResets) -> &'static str {
         (Phase::Asking, "before it has the request"),
         (Phase::RequestSent, "instead of an answer"),
     ];
-    // Of as many, the first.
+    // On a tie, the first.
     let most = says
         .iter()
         .rev()

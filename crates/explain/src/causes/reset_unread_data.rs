@@ -93,7 +93,7 @@ fn judge(resets: &ServerResets) -> Finding {
         ))
 }
 
-/// It left small requests unread: whom it serves it reads.
+/// It left small requests unread: it would have read those of clients that it serves.
 fn turns_away(resets: &ServerResets) -> bool {
     resets.asked_bytes() <= limits::ONE_SEGMENT.bytes()
 }

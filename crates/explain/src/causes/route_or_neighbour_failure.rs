@@ -1,4 +1,4 @@
-//! C36: this host throws packets away because it knows no way for them, or holds theirs to be wrong.
+//! C36: this host drops packets because it has no route for them, or holds their source to be wrong.
 
 mod unroutable;
 
@@ -40,7 +40,7 @@ pub(crate) const CAUSE: Cause = Cause {
     find,
 };
 
-/// What this host holds against a packet.
+/// This host's objection to a packet.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Why {
     ReversePath,
@@ -83,7 +83,7 @@ fn find(story: &Story) -> Found {
         .collect()
 }
 
-/// Connects of this host that such a drop failed with an error are reported by `connection-refused`.
+/// Whether connects of this host failed with an error from such a drop: `connection-refused` reports those.
 fn is_told(story: &Story, netns: u32, groups: &[&Group]) -> bool {
     let here = story.of_netns(netns).map(|(_, c)| c);
     let failed = here.filter(|c| c.unreachable().is_some());
@@ -105,7 +105,7 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
     let ours = leaving(story, netns, groups);
     let mut others: BTreeMap<String, u64> = BTreeMap::new();
     let mut other = |addr: Addr, n: u64| *others.entry(addr.to_string()).or_default() += n;
-    // Of those that no route leads to it matters where they go, as far as that is known.
+    // For unroutable packets the destination matters, as far as it is known.
     let mut going = groups.iter().filter(|g| g.local.port != 0).peekable();
     let is_to = !ours.is_empty() || why == Why::NoRoute && going.peek().is_some();
     match ours.is_empty() {
@@ -201,8 +201,8 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
     )
 }
 
-/// Ends of this host whose packets these were: none where they came in. The kernel does not say which way one went,
-/// but the address that it came from does.
+/// Ends of this host that sent these packets: none if they came in. The kernel does not give the direction of a packet,
+/// but its source address shows it.
 fn leaving(story: &Story, netns: u32, groups: &[&Group]) -> Vec<ConnId> {
     let own = |c: &Conn| {
         let mut remotes = groups.iter().flat_map(|g| &g.remotes);
@@ -213,7 +213,7 @@ fn leaving(story: &Story, netns: u32, groups: &[&Group]) -> Vec<ConnId> {
     ends.map(|(id, _)| id).collect()
 }
 
-/// Connects of this host to the same places that nothing answered.
+/// Unanswered connects of this host to the same places.
 fn lost_by(story: &Story, groups: &[&Group]) -> Lost {
     let there = |c: &Conn| {
         groups
@@ -232,8 +232,8 @@ fn lost_by(story: &Story, groups: &[&Group]) -> Lost {
         .and(failed)
 }
 
-/// Clients elsewhere: each SYN that comes again does so after a timeout at least. What comes once may be forged, as what
-/// rp_filter is there for.
+/// Clients elsewhere: each SYN that comes again does so after a timeout at least. One that comes once may be forged,
+/// which is what rp_filter is for.
 fn waited_elsewhere(groups: &[&Group]) -> Lost {
     let opening = groups.iter().filter(|g| g.what == What::SynDropped);
     let again = opening.flat_map(|g| &g.remotes);
@@ -260,7 +260,7 @@ fn not_firewall(story: &Story, groups: &[&Group]) -> RuledOut {
     )
 }
 
-/// A route first; that the reverse path is not asked for is for those who mean both ways to differ.
+/// A route first; switching off the check of the reverse path is for hosts where both ways are meant to differ.
 fn advice(scope: &Scope, why: Why, from: &str, is_to: bool) -> Vec<Advice> {
     let at = namespace(&scope.netns);
     let (action, look) = match why {
@@ -356,7 +356,7 @@ fn rule_out(whole: &Whole) -> Verdict {
 fn moved(story: &Story, netns: u32) -> u64 {
     let rise = |name| story.counters.rise(netns, name).by;
     let own = rise(counter::IN_SEGS).saturating_add(rise(counter::OUT_SEGS));
-    // What is passed on to others is none of its own segments.
+    // Forwarded packets are not among its own segments.
     own.max(rise(counter::IP_IN_RECEIVES))
 }
 

@@ -39,7 +39,7 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| paths(story).iter().filter_map(judge).collect(),
 };
 
-/// So much more is advised: two doublings, as the path's own limit is not known.
+/// By how much more is advised: two doublings, as the path's own limit is not known.
 const ADVISED_TIMES: u64 = 4;
 
 /// Whether its buffer holds it back.
@@ -52,9 +52,9 @@ fn is_held(end: &End) -> bool {
     t.acked() >= limits::BULK.bytes() && full && small
 }
 
-/// The kernel lets each grow until what is written at a time fits, so that messages of one size fill it and wait for
-/// nothing. Where it does not say that it does, another connection of the same service may: who sets SO_SNDBUF sets it
-/// alike.
+/// The kernel lets each grow until one write fits, so that messages of one size fill it and wait for nothing. Where it
+/// does not report that it does, another connection of the same service may show it: an application that sets SO_SNDBUF
+/// sets the same everywhere.
 fn is_sized_by_the_kernel(story: &Story, held: &[End]) -> bool {
     let told: Vec<bool> = held.iter().filter_map(|e| e.transfer.sndbuf_set).collect();
     if !told.is_empty() {
@@ -70,9 +70,9 @@ fn is_sized_by_the_kernel(story: &Story, held: &[End]) -> bool {
     ends(story).any(|e| larger(&e))
 }
 
-/// Of the time with something to send the share of samples in which the buffer held nothing else. The kernel counts what
-/// it calls limited by the send buffer only from a segment that emptied the queue while somebody waited for room: 0 to
-/// 48 ms of 4 s, measured, where a buffer cut the rate to less than half.
+/// As a share of the time with something to send: the samples in which the buffer held nothing else. The kernel counts
+/// as limited by the send buffer only from a segment that emptied the queue while a writer waited for room: 0 to 48 ms
+/// of 4 s, measured, where a buffer cut the rate to less than half.
 fn lost(held: &[End]) -> Lost {
     let mut lost = Lost::unknown();
     for end in held {
@@ -99,7 +99,7 @@ fn judge(path: &Path) -> Option<Finding> {
     let most = story.settings.get(path.netns, sysctl::TCP_WMEM);
     let most_row = most.as_ref().map(|value| value.row);
     let most = most.and_then(|value| value.number(2));
-    // The kernel sizes it itself up to there, unless the application did.
+    // The kernel itself sizes it up to there, unless the application did.
     let at_limit = most.is_none_or(|most| u64::from(buffer.bytes) >= most);
     if !at_limit && is_sized_by_the_kernel(story, &held) {
         return None;
@@ -169,7 +169,7 @@ fn judge(path: &Path) -> Option<Finding> {
     )
 }
 
-/// Share of the samples with data in flight in which the buffer held nothing else.
+/// The share of samples with data in flight in which the buffer held nothing else.
 fn full_share(held: &[End]) -> f64 {
     let all_sent: u32 = held.iter().map(|e| e.transfer.all_sent).sum();
     let flying: u32 = held.iter().map(|e| e.transfer.flying).sum();
@@ -191,7 +191,7 @@ fn in_flight(held: &[End]) -> Step {
     )
 }
 
-/// What was in flight, once per round trip, beside what was acknowledged.
+/// What was in flight, once per round trip, against what was acknowledged.
 fn per_round_trip(held: &[End]) -> Option<Check> {
     let in_flight = median_of(held, |e| Some(e.transfer.in_flight_bytes()))?;
     let rtt_us = median_of(held, |e| Some(usual_rtt(e)?.into()))?;

@@ -42,7 +42,7 @@ fn no(asked: &Asked) -> Option<Step> {
     let (waiting, samples) = waiting_samples(here);
     let row = here.listener.fullest().map(|s| s.last_row);
     let looked = accept_waits::was_looked_at(here);
-    // Samples a second apart pass between waits of less than some seconds.
+    // Samples one second apart miss waits of less than some seconds.
     let unseen =
         waiting == 0 && !looked && (1..limits::STALL.ns()).contains(&accept_waits::unread_ns(here));
     let none = samples > 0 && accept_waits::at(here).is_none() && !unseen;
@@ -68,7 +68,7 @@ fn rule_out(whole: &Whole) -> Verdict {
             );
             return every([Test::lasts(longest, &limits::ACCEPT_WAIT_SEEN, step)]);
         }
-        // Samples a second apart pass between waits of less than some seconds.
+        // Samples one second apart miss waits of less than some seconds.
         if waiting == 0 && accept_waits::unread_ns(here) > 0 {
             return Some(Answered::unknown(format!(
                 "requests to {local} were unread, and samples do not show whether accept() or the reader was slow"
@@ -87,7 +87,7 @@ fn rule_out(whole: &Whole) -> Verdict {
 
 fn judge(waits: &AcceptWaits) -> Finding {
     let (here, story) = (waits.here, waits.here.story);
-    // Of several processes that accept there, the one that was late.
+    // The one that was late, of several processes that accept there.
     let holds = |pid: &u32| here.listener.holders.iter().any(|h| h.pid == *pid);
     let scope = match waits.reader().filter(holds) {
         Some(reader) => here.scope_about(reader),

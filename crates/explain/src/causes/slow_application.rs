@@ -47,11 +47,11 @@ pub(crate) const CAUSE: Cause = Cause {
     find,
 };
 
-/// Why nothing is found of an event loop whose answers are late now and then.
+/// Why nothing is found for an event loop with occasional late answers.
 const UNTOLD: &str = "its threads serve many requests at once: it is unknown whether they worked on these, or waited \
                       for an event (long polling)";
 
-/// A process that waits for a CPU, or a connection that was not accepted: what its requests were thought about.
+/// For a process that waits for a CPU, or a connection that was not accepted: the service time of its requests.
 fn no(asked: &Asked) -> Option<Step> {
     let of_place = |place: &Place| match (asked.place, place) {
         (Place::Process(_) | Place::Listener(_) | Place::Service { .. }, place) => {
@@ -91,7 +91,7 @@ fn rule_out(whole: &Whole) -> Verdict {
     Verdict::nearest(services, "no request came to a listener of this host")
 }
 
-/// That most of the time of requests was not the thinking, of all of them or of those that took longest.
+/// That most of the time of requests was not service time: for all of them, or for those that took longest.
 fn thought_little(all: &Exchanges) -> Option<Step> {
     let told = |open: bool| all.slowest.iter().filter(move |(_, x)| x.open == open);
     let add = |(thought, whole): (u64, u64), x: &Exchange| {
@@ -133,7 +133,7 @@ fn find(story: &Story) -> Found {
     services.iter().filter(|s| !queued(s)).map(judge).collect()
 }
 
-/// What is reported of a slow server.
+/// A slow server, as it is reported.
 struct Told<'a> {
     slow: &'a SlowService<'a>,
     meanwhile: Meanwhile<'a>,
@@ -141,12 +141,12 @@ struct Told<'a> {
     behind: Option<Behind<'a>>,
 }
 
-/// The service that the process asks most itself: a proxy's backend, a program's database.
+/// The service that the process itself asks most: a proxy's backend, a program's database.
 struct Behind<'a> {
     at: Endpoint,
     exchanges: &'a Exchanges,
     answers: Percentiles,
-    /// What the process waited for all that it asked, as if one after the other; ns.
+    /// How long the process waited for all that it asked, as if one after the other; ns.
     awaited_ns: u64,
 }
 
@@ -169,8 +169,8 @@ impl<'a> Behind<'a> {
         })
     }
 
-    /// Most of the time of the requests is the process's own, however many it asked others for each; and
-    /// almost none of their answers takes half as long as a slow one does.
+    /// Most of the time of the requests is the process's own, however many it sent to others for each; and almost none
+    /// of their answers takes half as long as a slow request does.
     fn is_innocent(&self, slow: &SlowService) -> bool {
         !limits::MOST.reached(self.awaited_ns, exchanged_ns(&slow.exchanges.all))
             && !limits::MOST.reached(self.answers.p99_s * 1e9, slow.each_ns())
@@ -248,7 +248,7 @@ fn judge(slow: &SlowService) -> Finding {
         ))
 }
 
-/// The listener, and of its processes the one that answered.
+/// The listener, and the process that answered.
 fn scope(slow: &SlowService) -> Scope {
     let story = slow.story;
     let (netns, _, at) = slow.exchanges.service;
@@ -389,13 +389,13 @@ impl Told<'_> {
                 )
             }
             Some(What::OnCpu | What::Briefly | What::Disk(_)) => does,
-            // What an event loop does for a request cannot be told, but what it asks of others is seen.
+            // What an event loop does for a request is unknown, but its requests to others are seen.
             Some(What::Untold) | None => self.by_those_behind().unwrap_or(does),
         }
     }
 
-    /// By how fast the service behind it answers: requests queue in the process, for a connection or a worker
-    /// (haproxy's maxconn), or wait for that service.
+    /// By how fast the service behind it answers: requests queue in the process for a connection or a worker (haproxy's
+    /// maxconn), or wait for that service.
     fn by_those_behind(&self) -> Option<String> {
         let behind = self.behind.as_ref()?;
         let (comm, at) = (application(&self.scope), behind.at);
@@ -411,7 +411,7 @@ impl Told<'_> {
         waits.then(|| format!("Look at {at}: it takes {p50} to answer {comm}."))
     }
 
-    /// Whether nothing is known that it did itself: an event loop, or calls in which sockets are waited for.
+    /// Whether nothing is known of its own work: an event loop, or calls that wait for sockets.
     fn waits_for_others(&self) -> bool {
         let may = match self.doing() {
             None | Some(What::Untold | What::Awaited(_)) => true,
@@ -421,7 +421,8 @@ impl Told<'_> {
         may && self.connects_meanwhile()
     }
 
-    /// Whether during most of the slow requests that are told connects of its process failed, or had to be tried again.
+    /// Whether connects of its process failed, or had to be retried, during most of the individually recorded slow
+    /// requests.
     fn connects_meanwhile(&self) -> bool {
         let story = self.slow.story;
         let late = |c: &Conn| c.failed() || c.syn_retries > 0 || c.established_ns.is_none();
@@ -437,7 +438,7 @@ impl Told<'_> {
         limits::MOST.reached(told.iter().filter(tried).count(), told.len())
     }
 
-    /// What most of the time went with.
+    /// Where most of the time went.
     fn doing(&self) -> Option<What> {
         match self.slow.rule {
             Rule::Kept(Keeper::Runqueue) => Some(What::Runqueue),
@@ -483,7 +484,7 @@ impl Told<'_> {
         )
     }
 
-    /// Where its clients are here: what they waited for its answers.
+    /// For clients on this host: how long they waited for its answers.
     fn awaited(&self) -> Option<Check> {
         let slow = self.slow;
         let clients = slow.story.exchanges().iter();
@@ -517,7 +518,7 @@ impl Told<'_> {
         })
     }
 
-    /// Where threads slept: that the scheduler says so, too.
+    /// For threads that slept: that the scheduler reports it, too.
     fn asleep(&self) -> Option<Check> {
         let (slept, waited) = self.meanwhile.slept_ns()?;
         let s = |ns: u64| rounded(ns as f64 / 1e9);

@@ -46,7 +46,7 @@ pub(crate) const CAUSE: Cause = Cause {
 const WAITING: &str = "these requests used connections of their own, which carry nothing else: used for waiting (a \
                        pop from a queue, long polling), or to a backend that is always slow";
 
-/// Of ends that lost something; and where the one that answers is on this host, it is asked itself.
+/// For ends that lost something; and if the answering end is on this host, that end is asked itself.
 fn no(asked: &Asked) -> Option<Step> {
     if let (Place::Ends(_), Some(losses)) = (asked.place, asked.losses()) {
         let rows = sample_rows(&losses.ends);
@@ -69,7 +69,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         .exchanges()
         .iter()
         .filter(|e| e.role() == Account::Client);
-    // Of one whose other end is here that end tells.
+    // If the other end is here, it is the one to report.
     let away = all.filter(|e| !slow_exchanges::is_answered_here(story, e));
     let services = away.flat_map(slow_exchanges::refuted);
     let nothing = "no request went to another host: slow-application covers servers on this host";
@@ -123,7 +123,7 @@ fn judge(slow: &SlowService) -> Finding {
         .verify(sentence!("`tcpwhy stat requests` shows the p99 of → {at} near its p50.", at))
 }
 
-/// The process that asks, and whom.
+/// The process that asks, and its destination.
 fn scope(slow: &SlowService) -> Scope {
     let (netns, _, at) = slow.exchanges.service;
     let asks = slow
@@ -224,7 +224,7 @@ fn innocent(slow: &SlowService) -> Step {
     )
 }
 
-/// The round trip, which the handshake or bare acknowledgements tell, against the wait.
+/// The round trip, from the handshake or bare acknowledgements, against the wait.
 fn round_trip(slow: &SlowService) -> Option<Check> {
     let awaited = slow.slow.iter().map(|t| t.x.await_ns).min()?;
     let most = awaited as f64 * limits::ROUND_TRIP_SHARE.share();

@@ -1,4 +1,4 @@
-//! C23: the receiving application reads more slowly than data comes.
+//! C23: the receiving application reads more slowly than data arrives.
 
 mod remote;
 
@@ -38,7 +38,7 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| find(story).into(),
 };
 
-/// Where something is received, by ends of which some read too slowly.
+/// A receiver some of whose ends read too slowly.
 struct Reader<'a> {
     story: &'a Story,
     netns: u32,
@@ -47,9 +47,9 @@ struct Reader<'a> {
     /// Where it listens, or what it reads from.
     at: Endpoint,
     slow: Vec<End<'a>>,
-    /// The ends that send to these, of those on this host.
+    /// The ends that send to these, if on this host.
     senders: Vec<End<'a>>,
-    /// Connections that it received over, slowly or not.
+    /// Connections over which it received, slowly or not.
     all: u64,
 }
 
@@ -75,7 +75,7 @@ fn no(asked: &Asked) -> Option<Step> {
     }
 }
 
-/// Of the receivers here how much was unread, of senders how long they waited for the window.
+/// For receivers here, how much was unread; for senders, how long they waited for the window.
 fn rule_out(whole: &Whole) -> Verdict {
     let story = whole.story;
     let receives = |e: &&End| e.transfer.received() >= limits::BULK.bytes();
@@ -136,10 +136,11 @@ fn waited_little(senders: &[End]) -> Option<Step> {
     })
 }
 
-/// Ends that have more to send than they are let, by process.
+/// By process, ends that have more to send than they may.
 type Senders<'a> = AHashMap<u32, Vec<End<'a>>>;
 
-/// Whether a process passes on what it reads, and waits for whoever takes that: a proxy reads as fast as it may write.
+/// Whether a process passes on what it reads, and waits for the reader behind it: a proxy reads as fast as it may
+/// write.
 fn relays(story: &Story, held_back: &Senders, end: &End) -> bool {
     let owner = story.owner(end.conn);
     let of_process = owner.and_then(|(pid, _)| held_back.get(&pid));
@@ -188,7 +189,7 @@ fn is_slow(story: &Story, end: &End) -> bool {
         && of_samples(t.unread) >= limits::UNREAD_SHARE.share()
         && unread >= limits::UNREAD_BYTES.bytes() as u32;
     match other(story, end) {
-        // What it waited is counted all the time: on a host with many namespaces each may have one sample.
+        // The sender's wait is counted all the time: on a host with many namespaces each may have one sample.
         Some(sender) => {
             rwnd_share(&[sender]) >= limits::HELD.share()
                 && (lies || leaves_some(story, &sender, end))
@@ -200,7 +201,8 @@ fn is_slow(story: &Story, end: &End) -> bool {
     }
 }
 
-/// Who reads all, and then pauses, leaves data in some of the samples only; but the window had let pass much more.
+/// A reader that reads everything and then pauses leaves data in only some of the samples; but the window would have
+/// let far more pass.
 fn leaves_some(story: &Story, sender: &End, end: &End) -> bool {
     let some = end
         .transfer
@@ -210,7 +212,7 @@ fn leaves_some(story: &Story, sender: &End, end: &End) -> bool {
     some && Allowance::of_window(story, sender).is_some_and(|window| window.has_room())
 }
 
-/// What came lies there for longer than a reader leaves it that is about to run, or than it was on the way.
+/// Received data lies unread for longer than a reader about to run would leave it, or than it was on the way.
 fn is_behind(end: &End) -> bool {
     let t = end.transfer;
     let unread = median(&mut t.unread_bytes.clone()).unwrap_or(0);
@@ -273,7 +275,7 @@ impl Reader<'_> {
         receivers::scope(self.story, self.netns, self.at, &self.slow)
     }
 
-    /// Whether any of their windows was seen closed as often as it takes.
+    /// Whether any of their windows was seen closed often enough.
     fn is_closed(&self) -> bool {
         self.slow.iter().any(|e| {
             f64::from(e.transfer.closed)
@@ -310,7 +312,7 @@ impl Reader<'_> {
         format!("{slow} of {all} blocked {by}, {unread} unread in Recv-Q{waited}.")
     }
 
-    /// What senders waited for the window; of senders on other hosts, while data lay unread.
+    /// How long senders waited for the window; for remote senders, while data lay unread.
     fn lost(&self) -> Lost {
         let senders = self.senders.iter().map(|e| e.conn);
         Lost::states(self.story, senders, &[State::PeerWindow], 1.0).or(|| {
@@ -359,7 +361,7 @@ impl Reader<'_> {
         Some(Step::new(format!("Its process: {}.", doing.says)).rows(row))
     }
 
-    /// Over one connection: the window that it offered at its widest, once per round trip.
+    /// For one connection: the widest window that it offered, once per round trip.
     fn window_has_room(&self) -> Option<Check> {
         let windows = self.senders.iter();
         let windows = windows.filter_map(|s| Allowance::of_window(self.story, s));

@@ -89,7 +89,7 @@ fn finding(tracking: &Tracking) -> Option<Finding> {
     ))
 }
 
-/// Two packets that race for an entry do so at any number of connections; a range that is full has one.
+/// Two packets race for an entry at any number of connections; a full range has one such number.
 fn plateau(least: u64, most: u64) -> [Check; 1] {
     [Check {
         formula: "least connections with an entry when a SYN was dropped = the maximum".into(),

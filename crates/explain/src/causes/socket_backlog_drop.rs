@@ -43,7 +43,7 @@ pub(crate) const CAUSE: Cause = Cause {
 
 /// The kernel's reason.
 const REASON: &str = "SOCKET_BACKLOG";
-/// So much more is advised.
+/// By how much more is advised.
 const ADVISED_TIMES: u64 = 2;
 
 fn judge(story: &Story, netns: u32, counted: u64) -> Option<Finding> {
@@ -54,7 +54,7 @@ fn judge(story: &Story, netns: u32, counted: u64) -> Option<Finding> {
     let lost = counted.max(seen);
     let received = story.counters.rise(netns, counter::IN_SEGS);
     let share = lost as f64 / received.by.max(lost).max(1) as f64;
-    // What is dropped there was counted as received before: without, the share is not known.
+    // What is dropped there was counted as received before: without that count the share is unknown.
     let known = received.by >= lost;
     if lost < limits::HOST_DROPS.count() || share < limits::LOSS_GOVERNS.share() || !known {
         return None;

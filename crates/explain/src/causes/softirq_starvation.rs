@@ -39,7 +39,7 @@ struct Starved<'a> {
     story: &'a Story,
     thread: &'a Thread,
     rivals: Rivals<'a>,
-    /// Of `ksoftirqd`: times that a softirq of its CPU left packets to it.
+    /// For `ksoftirqd`: how often a softirq of its CPU left packets to it.
     overruns: Option<Quantity>,
 }
 
@@ -132,12 +132,12 @@ fn nobody_ahead(story: &Story) -> Option<Step> {
     })
 }
 
-/// The CPU that a thread is bound to, as its name has it.
+/// The CPU that a thread is bound to, from its name.
 fn own_cpu(thread: &Thread) -> Option<u32> {
     thread.comm.strip_prefix("ksoftirqd/")?.parse().ok()
 }
 
-/// Whether a thread for packets waits so long that it is felt.
+/// Whether a packet-handling thread waits long enough to matter.
 fn waits(thread: &Thread) -> bool {
     thread.waited_ns() >= limits::STARVED_WAIT.ns()
         && thread.waiting() >= limits::STARVED_SHARE.share()
@@ -151,7 +151,7 @@ fn places(story: &Story) -> Vec<Starved<'_>> {
     waiting.sort_by_key(|t| std::cmp::Reverse(t.waited_ns()));
     waiting.truncate(MAX_PER_CAUSE);
     let starved = waiting.into_iter().filter_map(|t| Starved::of(story, t));
-    // Of several threads behind the same process, the one that waits most.
+    // The thread that waits most, of several behind the same process.
     let mut places = BTreeSet::new();
     let first = starved.filter(|s| places.insert(s.rivals.place()));
     first.collect()
@@ -209,7 +209,7 @@ impl<'a> Starved<'a> {
         let cpu = own_cpu(thread);
         let mut overruns = None;
         if let Some(number) = cpu {
-            // Without a reading of softnet it is unknown what it waits for.
+            // Without a softnet reading it is unknown what it waits for.
             let cpu = story.cpus.all().find(|c| c.number == number)?;
             if (cpu.squeezed as f64) < limits::OVERRUNS.share() * thread.switches.max(1) as f64 {
                 return None;
@@ -227,7 +227,7 @@ impl<'a> Starved<'a> {
 
     fn impact(&self) -> Impact {
         let n = self.story.conns.len() as u64;
-        // A packet comes at any moment: of so many connections the first is late.
+        // A packet may come at any moment: this share of the connections gets its first one late.
         let late = (n as f64 * self.thread.waiting()).ceil() as u64;
         let says = format!(
             "{} was runnable but not running for {} of the time, {} on average; {} were open or \
@@ -240,7 +240,7 @@ impl<'a> Starved<'a> {
         Impact::of(late.min(n), n, "connections", says)
     }
 
-    /// Why it is packets that `ksoftirqd` waits for.
+    /// Why `ksoftirqd` waits for packets and not for other work.
     fn overruns_step(&self) -> Option<Step> {
         let overruns = self.overruns.as_ref()?;
         let (place, comm) = (self.rivals.place(), &self.thread.comm);

@@ -48,8 +48,8 @@ pub(crate) const CAUSE: Cause = Cause {
 /// Why it is a note.
 const TOO_SHORT: &str = "none of them lasted, or sent enough, to be slow";
 
-/// Why the last ACK of a handshake is dropped that brings a cookie back to a full accept queue; that of
-/// a request is dropped as TCP_LISTEN_OVERFLOW.
+/// Why the last ACK is dropped that brings a cookie back to a full accept queue; that of a request is dropped as
+/// TCP_LISTEN_OVERFLOW.
 const OF_COOKIE: &str = "NO_SOCKET";
 
 /// A listener whose connections lost their options to SYN cookies.
@@ -61,7 +61,7 @@ struct Cookies<'a> {
     throughput: ThroughputLoss,
     /// The most connections that arrived within one round trip.
     at_once: u64,
-    /// None carried bulk, nor lives on: so far it cost nothing.
+    /// None carried bulk or is still open: so far it cost nothing.
     short: bool,
 }
 
@@ -155,8 +155,8 @@ fn judge(cookies: &Cookies) -> Finding {
 }
 
 impl<'a> Cookies<'a> {
-    /// One connection is enough: a single slow one can hold up a cluster. But for a finding it must
-    /// carry bulk, or live on; short ones that were seen to be made from cookies are a note.
+    /// One connection is enough: a single slow one can hold up a cluster. But a finding needs bulk, or a connection
+    /// that is still open; short ones that were seen to be made from cookies are a note.
     fn of(here: ListenerPlace<'a>) -> Option<Cookies<'a>> {
         let sorted = Sorted::of(here);
         let lost = [&sorted.cookie[..], &sorted.perhaps_cookie[..]].concat();
@@ -222,14 +222,14 @@ impl<'a> Cookies<'a> {
         ]
     }
 
-    /// The cookies that clients sent back, against the connections that were seen to be made of them.
+    /// The cookies that clients sent back, against the connections that were seen to be made from them.
     fn came_back(&self) -> Option<Check> {
         let story = self.here.story;
         let received = self.here.rise(counter::SYNCOOKIES_RECV).by;
         // SyncookiesRecv does not count the ACKs of requests that the listener kept.
         let dropped = self.here.late_acks_dropped(OF_COOKIE);
         let made = story.sums(self.here.listener.netns).cookies;
-        // Without drops the ACKs among them that led to nothing are not known.
+        // Without drops it is unknown which of the ACKs led to nothing.
         let whole = story.health.sees(&SourceName::Drops);
         let formula = "returned cookies (SyncookiesRecv), less those whose ACK was dropped = connections made from \
                        cookies";
@@ -239,8 +239,8 @@ impl<'a> Cookies<'a> {
     }
 }
 
-/// The most connections that arrived within one round trip: they are in SYN_RECV at once. Of the round
-/// trips known, that of the path when it is idle: data have yet to come.
+/// The most connections that arrived within one round trip: they are in SYN_RECV at once. The path's idle round trip is
+/// taken: data is yet to come.
 fn at_once(here: ListenerPlace, throughput: &ThroughputLoss) -> u64 {
     let story = here.story;
     let transfers = here.listener.accepted.iter();

@@ -87,7 +87,7 @@ fn is_flood(sent: u64, returned: u64) -> bool {
     sent >= limits::FLOOD_COOKIES.count() && !limits::FLOOD_RETURNED.exceeded(returned, sent)
 }
 
-/// Of the requests in the longest queue most had their SYN-ACK retransmitted.
+/// Most of the requests in the longest queue had their SYN-ACK retransmitted.
 fn unanswered_requests(here: ListenerPlace) -> bool {
     let fullest = here.listener.most_half_open();
     fullest.is_some_and(|s| {
@@ -97,8 +97,8 @@ fn unanswered_requests(here: ListenerPlace) -> bool {
 }
 
 impl<'a> Flood<'a> {
-    /// The counters are those of the namespace: of its listeners the one whose SYN queue was full, and of several the
-    /// one with the longest (see [`all`](Flood::all)).
+    /// The counters are the namespace's: they go to the listener whose SYN queue was full, and of several to the one
+    /// with the longest (see [`all`](Flood::all)).
     fn of(here: ListenerPlace<'a>) -> Option<Flood<'a>> {
         let (sent, returned) = cookies(here);
         if !is_flood(sent.by, returned.by) || !fills(here) {
@@ -111,13 +111,13 @@ impl<'a> Flood<'a> {
         })
     }
 
-    /// Of each namespace one.
+    /// One for each namespace.
     fn all(story: &Story) -> Vec<Flood<'_>> {
         let mut longest: BTreeMap<u32, Flood> = BTreeMap::new();
         for flood in listener_places(story).filter_map(Flood::of) {
             let netns = flood.here.listener.netns;
             let known = longest.get(&netns).map_or(0, |known| queue(known.here));
-            // Of equals the last.
+            // On a tie the last.
             if queue(flood.here) >= known {
                 longest.insert(netns, flood);
             }
@@ -131,7 +131,7 @@ impl<'a> Flood<'a> {
         self.sent.by.saturating_sub(self.returned.by)
     }
 
-    /// Connections that it accepted, and those of them that retransmitted.
+    /// Connections that it accepted, and those among them that retransmitted.
     fn accepted(&self) -> (u64, u64) {
         let accepted = self.here.story.all(&self.here.listener.accepted);
         let accepted = accepted

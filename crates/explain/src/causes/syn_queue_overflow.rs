@@ -60,7 +60,7 @@ struct Overflow<'a> {
 struct Repeated {
     count: u64,
     rows: Vec<RowRef>,
-    /// To whom, and how often.
+    /// Which clients, and how often.
     clients: Vec<Remote>,
 }
 
@@ -148,7 +148,7 @@ impl<'a> Overflow<'a> {
         let dropped = match here.listener.drops() {
             Some(_) if repeated.count == 0 && here.is_beside_a_full_one() => 0,
             Some(own) => own.min(all),
-            // Not sampled: a listener that retransmitted SYN-ACKs is the one.
+            // Not sampled: it is the listener that retransmitted SYN-ACKs.
             None if repeated.count > 0 => all,
             None => 0,
         };
@@ -162,7 +162,7 @@ impl<'a> Overflow<'a> {
         })
     }
 
-    /// The case, with what makes it sure or not.
+    /// The case, with what makes it certain or not.
     fn how_sure(&self, case: Case<'a>) -> Case<'a> {
         let no_counter =
             "drops at three quarters of tcp_max_syn_backlog have no counter of their own";
@@ -281,7 +281,7 @@ fn near_syn_limit(here: ListenerPlace) -> bool {
     limits::SYN_QUEUE_WAS_FULL.reached(longest, max)
 }
 
-/// SYNs that were dropped as the queue was filled to three quarters, where there are no cookies.
+/// SYNs dropped because the queue was three quarters full, where there are no cookies.
 fn early(here: ListenerPlace) -> u64 {
     if !near_syn_limit(here) {
         return 0;

@@ -1,4 +1,4 @@
-//! C18: the last segment of a message is lost, and only a timer finds out.
+//! C18: the last segment of a message is lost, and only a timer notices.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| find(story).into(),
 };
 
-/// For how long Linux delays an ACK (TCP_DELACK_MIN), and some room, ms.
+/// How long Linux delays an ACK (TCP_DELACK_MIN), and some room, ms.
 const ADVISED_RTO_MIN_MS: u64 = 50;
 
 fn no(asked: &Asked) -> Option<Step> {
@@ -77,7 +77,7 @@ fn rule_out(whole: &Whole) -> Verdict {
     })
 }
 
-/// Of a path that is seen both ways the one that lost more leads.
+/// For a path seen both ways, the one that lost more leads.
 fn find(story: &Story) -> Vec<Finding> {
     let paths = paths(story);
     let all: Vec<Tails> = paths.iter().filter_map(Tails::of).collect();
@@ -95,9 +95,9 @@ fn find(story: &Story) -> Vec<Finding> {
 struct Tails<'a> {
     path: &'a Path<'a>,
     losses: Losses<'a>,
-    /// The RTO in force, in the median of those who suffer, µs.
+    /// The RTO in force at the ends that suffer (median), µs.
     timer_us: f64,
-    /// Answers that came late though nothing was retransmitted here, and how late all of these together, ns.
+    /// Answers that came late though nothing was retransmitted here, and their total delay, ns.
     late_answers: (u64, u64),
 }
 
@@ -106,13 +106,14 @@ impl<'a> Tails<'a> {
         let losses = path.losses();
         let timer = |e: &End| Some(e.transfer.rto_us).filter(|us| *us > 0).map(f64::from);
         let timer_us = median_of(&losses.suffering, timer)?;
-        // Who has the message already, and was asked for it again, has lost the answer: somebody waited all the same.
+        // A receiver that already had the message when it came again has lost its answer: a program waited all the
+        // same.
         let waited = losses.waited;
         let enough = waited >= limits::TAILS_WAITED.count()
             && limits::ONE_IN_A_THOUSAND.reached(waited, losses.segments);
         let real = losses.spurious <= losses.late() * limits::TAILS_TWICE.count()
             && losses.are_elsewhere();
-        // Without SACK no receiver tells what it had already.
+        // Without SACK no receiver reports what it already had.
         let mut agreed = losses.suffering.iter().map(|e| e.conn.agreed);
         let told = agreed.all(|a| a.is_none_or(|a| a.sack));
         let lost = real && told && losses.are_spread() && losses.are_tails();
@@ -147,9 +148,9 @@ impl<'a> Tails<'a> {
         Quantity::real_us(self.timer_us)
     }
 
-    /// The timer's time for each segment that had to wait for it: of one in flight a probe waits about as long
-    /// (2 SRTT and the least RTO). Where the answer was lost the other end's timer is what was waited for; where that
-    /// end is not recorded, as long as this one's, and those answers for which no timer of this end was running.
+    /// The timer's time for each segment that had to wait for it: for one in flight a probe waits about as long (2 SRTT
+    /// and the least RTO). Where the answer was lost, the wait was for the other end's timer; if that end is not
+    /// recorded, it is taken to be as long as this one's, with the answers for which no timer of this end was running.
     fn lost(&self) -> Lost {
         let mut lost = Lost::unknown();
         let late = self.losses.late() as f64 / self.losses.waited.max(1) as f64;
@@ -281,7 +282,7 @@ impl<'a> Tails<'a> {
         let (path, to, timer) = (self.path, self.path.to, self.timer());
         let repair =
             repair_path(netns, path.from, to).effect(format!("Messages no longer wait {timer}."));
-        // 0 turns off what finds losses by time, which needs only one segment behind the lost one.
+        // 0 turns off time-based loss detection, which needs only one segment behind the lost one.
         let recovery = path.story.settings.number(path.netns, sysctl::TCP_RECOVERY) == Some(0);
         let recovery = recovery.then(|| {
             let default =
@@ -316,9 +317,8 @@ impl<'a> Tails<'a> {
     }
 }
 
-/// Answers that came later than half of them by a timer's time, though nothing was retransmitted here, and how late all
-/// of these together, ns: of connections whose other end is not recorded. What another reason delays does not gather
-/// there.
+/// Answers later than the median by a timer's time, though nothing was retransmitted here, and their total delay, ns:
+/// for connections whose other end is not recorded. Delays with another reason do not cluster there.
 fn late_answers(path: &Path, losses: &Losses, timer_us: f64) -> (u64, u64) {
     let story = path.story;
     let ends = losses.suffering.iter().filter(|e| e.conn.peer.is_none());
@@ -344,7 +344,7 @@ fn late_answers(path: &Path, losses: &Losses, timer_us: f64) -> (u64, u64) {
         ]
         .map(from);
         let (late, next) = (first.saturating_sub(second), second.saturating_sub(third));
-        // Some were late as what was lost on the way there was retransmitted.
+        // Some were late because segments lost on the way there were retransmitted.
         let silent = late.saturating_sub(exchanges.all.retransmits);
         if late >= next.saturating_mul(limits::TAIL_GATHERED.count()) {
             let usual_ns = late.saturating_mul(usual_ns);

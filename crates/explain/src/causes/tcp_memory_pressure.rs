@@ -33,16 +33,16 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |story| judge(story).into_iter().collect(),
 };
 
-/// So much more is advised.
+/// By how much more is advised.
 const ADVISED_TIMES: u64 = 2;
 
-/// What is used of what, at most.
+/// The most that was used of a kind of memory.
 fn line<'a>(story: &'a Story, metric: &'a str) -> Option<&'a Line> {
     let mut lines = story.resources.of("socket-memory", metric);
     lines.next().map(|(_, line)| line)
 }
 
-/// The rise of a counter over all namespaces: memory is one for all.
+/// The rise of a counter over all namespaces, which share the memory.
 fn risen(story: &Story, name: &str) -> Quantity {
     let rises = story.counters.rises(name);
     let by: u64 = rises.values().map(|rise| rise.by).sum();
@@ -60,7 +60,7 @@ fn judge(story: &Story) -> Option<Finding> {
     let began = sum(story, counter::TCP_MEMORY_PRESSURES);
     let memory = line(story, "tcp_bytes_to_pressure")?;
     let at_mark = memory.share().is_some_and(|share| share >= 1.0);
-    // The mark is passed between two readings as well.
+    // The mark may also be passed between two readings.
     let pressed = at_mark || began > 0;
     if !pressed && aborted < limits::ABORTED_FOR_MEMORY.count() {
         return None;
@@ -186,7 +186,7 @@ fn advice(story: &Story, pressed: bool) -> Advice {
             .saturating_mul(ADVISED_TIMES)
             .to_string()
     };
-    // Of tcp_mem three numbers, or none.
+    // Three numbers for tcp_mem, or none.
     let set = shell!("sysctl -w {name}={value}", name, value = &value);
     let set = set.filter(|_| known);
     Advice::to(format!(

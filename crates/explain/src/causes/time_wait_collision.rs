@@ -53,7 +53,7 @@ fn no(asked: &Asked) -> Option<Step> {
         .then(|| say!("{refused} met a TIME_WAIT socket that refused it", refused))
 }
 
-/// Connects that a TIME_WAIT socket refused, at the server where most were.
+/// Connects that a TIME_WAIT socket refused, at the server that refused most.
 fn rule_out(whole: &Whole) -> Verdict {
     let says = |refused: u64, of: u64| {
         say!(
@@ -168,7 +168,7 @@ fn scope(case: &Collision) -> Scope {
     let mut pids: Vec<u32> = case.hit().filter_map(|c| c.pid).collect();
     pids.sort_unstable();
     pids.dedup();
-    // The last one: the first may have come to its end with the trouble's beginning.
+    // The last one: the first may have ended when the trouble began.
     let last = case.hit().filter(|c| c.pid.is_some()).last();
     Scope {
         netns: case.story.netns(netns),
@@ -213,8 +213,7 @@ fn impact(case: &Collision) -> Impact {
 }
 
 impl Collision<'_> {
-    /// By how much the refused connects took longer than the median of the others, ms: median
-    /// and 99th percentile.
+    /// How much longer the refused connects took than the median of the others, ms: median and 99th percentile.
     fn added(&self) -> Option<(f64, f64)> {
         let usual = self.usual_ns();
         let mut took: Vec<u64> = self.hit().filter_map(|c| c.connect_ns()).collect();

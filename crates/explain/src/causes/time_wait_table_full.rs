@@ -1,4 +1,4 @@
-//! C32: a namespace has as many TIME_WAIT sockets as it may: further ones close without.
+//! C32: a namespace has as many TIME_WAIT sockets as it may: further ones close without one.
 
 use analysis::Rise;
 
@@ -34,7 +34,7 @@ pub(crate) const CAUSE: Cause = Cause {
     },
 };
 
-/// What a TIME_WAIT socket takes, bytes.
+/// The size of a TIME_WAIT socket, bytes.
 const LINUX_TIME_WAIT_BYTES: u64 = 256;
 
 fn judge(story: &Story, netns: u32, rise: Rise) -> Option<Finding> {

@@ -67,8 +67,8 @@ fn rule_out(whole: &Whole) -> Verdict {
     Verdict::nearest(longest, "no connection was sampled")
 }
 
-/// Whether that one time is most of what the end waited for the window: a reader that reads now and then, as with a
-/// limit of its rate, closes it again and again.
+/// Whether that one time is most of what the end waited for the window: a reader that reads now and then, as under a
+/// rate limit, closes it repeatedly.
 fn has_stopped(story: &Story, end: &End, shut: &Shut) -> bool {
     let waited = account::of_end(story, end.conn).of(State::PeerWindow);
     limits::SHUT_SHARE.reached(shut.lasts_ns(), waited)
@@ -105,7 +105,7 @@ impl<'a> Stopped<'a> {
         self.hung.iter().map(|(end, _)| *end).collect()
     }
 
-    /// The ends that should read, of those on this host.
+    /// The ends that should read, if on this host.
     fn readers(&self) -> Vec<End<'a>> {
         let peers = self.hung.iter().filter_map(|(e, _)| e.conn.peer);
         peers.filter_map(|id| End::of(self.story, id)).collect()
@@ -119,7 +119,7 @@ impl<'a> Stopped<'a> {
     fn lost(&self) -> Lost {
         let mut lost = Lost::unknown();
         for (end, shut) in &self.hung {
-            // What came before the recording is not its time.
+            // What happened before the recording does not count towards its time.
             let since = shut.since_ns.max(self.story.start_ns);
             let ns = shut.until_ns.saturating_sub(since);
             lost.add(end.conn, State::PeerWindow, ns);
@@ -188,7 +188,7 @@ fn judge(stopped: &Stopped) -> Finding {
         .verify(sentence!("`ss -toi dst {to}` shows no timer:(persist), and bytes_acked rises.", to))
 }
 
-/// Of readers on this host: what lies there.
+/// For readers on this host: what lies there unread.
 fn unread(readers: &[End]) -> Option<Step> {
     let last = |e: &End| e.transfer.unread_bytes.last().copied().unwrap_or(0);
     let bytes: u64 = readers.iter().map(|e| u64::from(last(e))).sum();
@@ -201,11 +201,11 @@ fn unread(readers: &[End]) -> Option<Step> {
     })
 }
 
-/// The timer of window probes doubles each time: so long it must have been closed.
+/// The window probe timer doubles each time: it must have been closed for this long.
 fn probed(shut: Shut) -> Option<Check> {
     let doubled = shut.backoff.min(20);
     let first_us = u64::from(shut.rto_us.max(limits::FIRST_PROBE.us()));
-    // The last has not fired yet, and the first sample may be one late.
+    // The last one has not fired yet, and the first sample may be one late.
     let least_us = first_us.saturating_mul((1u64 << doubled.saturating_sub(1)).saturating_sub(1));
     let measured = shut.lasts_ns() as f64 / 1e6;
     let expected = least_us as f64 / 1e3;

@@ -1,4 +1,4 @@
-//! What connections waited for accept() at a listener, as requests tell it and as samples do.
+//! What connections waited for accept() at a listener, as requests and samples show it.
 
 use ahash::AHashSet;
 use analysis::account::{self, Exchanges, Role, Slow, State, exchanged_ns};
@@ -25,23 +25,23 @@ pub(crate) struct AcceptWaits<'a> {
     told: Vec<(RowRef, Exchange, Option<ConnId>)>,
     /// When no connection was accepted at all, though some waited.
     pub(crate) outage: Option<Outage>,
-    /// Ends that still wait, without such a request, and how long samples saw them do so, ns.
+    /// Ends that still wait, without such a request, and for how long samples saw them wait, ns.
     standing: Vec<(ConnId, u64)>,
 }
 
-/// Of every listener where some did.
+/// All listeners where some waited.
 pub(crate) fn all(story: &Story) -> Vec<AcceptWaits<'_>> {
     let all = listener_places(story).filter_map(|here| AcceptWaits::of(here, its(here)));
     all.collect()
 }
 
-/// Of one listener.
+/// Those of one listener.
 pub(crate) fn at<'a>(here: ListenerPlace<'a>) -> Option<AcceptWaits<'a>> {
     AcceptWaits::of(here, its(here))
 }
 
-/// How long there were requests that waited to be read, on connections not yet accepted when they came; ns.
-/// Whether these waited for accept(), or were accepted and read late, samples tell alone.
+/// How long requests waited to be read on connections not yet accepted when they came, ns. Only samples tell whether
+/// these waited for accept(), or were accepted and read late.
 pub(crate) fn unread_ns(here: ListenerPlace) -> u64 {
     let slowest = its(here).into_iter().flat_map(|e| &e.slowest);
     let waits = slowest.filter(|(_, x)| waited(x));
@@ -93,13 +93,13 @@ impl<'a> AcceptWaits<'a> {
             (id, ns.min(served.longest_ns(story, conn)))
         });
         let outage = Outage::of(here).filter(|outage| outage.ns() >= limits::OUTAGE.ns());
-        // Who waits while nobody is accepted does not wait for a reason of its own.
+        // A connection that waits while none is accepted has no reason of its own to wait.
         let least = outage.map_or(limits::STALL.ns(), |outage| {
             limits::STALL.ns().min(outage.ns() / 2)
         });
         let mut standing: Vec<_> = standing.filter(|(_, ns)| *ns >= least).collect();
-        // Who opened it to have one at hand waits for nothing; where none of them has asked, the server may be the one
-        // that speaks first.
+        // A connection opened in advance (a pool) waits for nothing; where none of them has sent a request, the server
+        // may be the one that speaks first.
         let asked = |id: ConnId| story.conn(id).is_some_and(|c| c.bytes_received > 0);
         if standing.iter().any(|(id, _)| asked(*id)) {
             standing.retain(|(id, _)| asked(*id));
@@ -113,7 +113,7 @@ impl<'a> AcceptWaits<'a> {
         })
     }
 
-    /// Time that requests waited which were accepted in the end, and those that still wait; ns.
+    /// Time that requests waited: those accepted in the end, and those that still wait; ns.
     fn of_requests_ns(&self) -> u64 {
         if self.told.is_empty() {
             return 0;
@@ -123,18 +123,18 @@ impl<'a> AcceptWaits<'a> {
         open.fold(ended, |sum, (_, x, _)| sum.saturating_add(x.accept_ns))
     }
 
-    /// All that was waited, ns.
+    /// The whole wait, ns.
     pub(crate) fn waited_ns(&self) -> u64 {
         let standing = self.standing.iter().map(|(_, ns)| *ns);
         standing.fold(self.of_requests_ns(), u64::saturating_add)
     }
 
-    /// Whether requests tell of it, and not samples alone.
+    /// Whether requests show it, and not samples alone.
     pub(crate) fn are_measured(&self) -> bool {
         !self.told.is_empty()
     }
 
-    /// The process that read them all in the end, of several that accept there.
+    /// The process that read them all in the end, where several accept there.
     pub(crate) fn reader(&self) -> Option<u32> {
         let mut read = self.told.iter().filter_map(|(_, x, _)| x.pid);
         let first = read.next()?;
@@ -154,13 +154,14 @@ impl<'a> AcceptWaits<'a> {
         served.count() as u64
     }
 
-    /// How many waited so long that it is noticed.
+    /// How many waited long enough to be noticed.
     pub(crate) fn count(&self) -> u64 {
         let of = |open: bool| self.told.iter().filter(move |(_, x, _)| x.open == open);
         let (open, ended) = (of(true).count() as u64, of(false).count() as u64);
         let long = self.exchanges.as_ref().filter(|_| ended > 0);
         let long = long.map_or(0, |e| {
-            // As many of those that took so long as of those that are told; and each of them waited at least so long.
+            // The histogram counts all that took at least this long: the recorded ones' share of those that waited
+            // applies to it, and each waited at least that long.
             let told = e.slowest.iter().map(|(_, x)| x);
             let told = told.filter(|x| !x.open && Slow::took_ns(x) >= limits::NOTICED.ns());
             let share = ended as f64 / (told.count() as f64).max(ended as f64);
@@ -170,19 +171,19 @@ impl<'a> AcceptWaits<'a> {
         open + long.max(ended) + self.standing.len() as u64
     }
 
-    /// Of so many.
+    /// The total that `count` is out of.
     pub(crate) fn of_all(&self) -> u64 {
         let asked = self.exchanges.as_ref().map_or(0, |e| e.all.exchanges);
         let all = asked.max(self.here.listener.accepted.len() as u64);
         all.max(self.count())
     }
 
-    /// How long one that waited did, on average, ns.
+    /// The average wait, ns.
     pub(crate) fn each_ns(&self) -> u64 {
         self.waited_ns() / self.count().max(1)
     }
 
-    /// The longest that one waited, ns.
+    /// The longest wait, ns.
     pub(crate) fn longest_ns(&self) -> u64 {
         let told = self.told.iter().map(|(_, x, _)| x.accept_ns);
         told.chain(self.standing.iter().map(|(_, ns)| *ns))
@@ -190,14 +191,14 @@ impl<'a> AcceptWaits<'a> {
             .unwrap_or(0)
     }
 
-    /// The ends that are told one by one.
+    /// The ends that are recorded individually.
     pub(crate) fn ids(&self) -> Vec<ConnId> {
         let standing = self.standing.iter().map(|(id, _)| *id);
         let told = self.told.iter().filter_map(|(.., end)| *end);
         told.chain(standing).collect()
     }
 
-    /// What it cost: the caller's time, where the caller is here.
+    /// What it cost: the caller's time, where the caller is on this host.
     pub(crate) fn lost(&self) -> Lost {
         let mut lost = Lost::unknown();
         let mut left = self.of_requests_ns();
@@ -220,7 +221,7 @@ impl<'a> AcceptWaits<'a> {
         lost.of_exchanges(OfExchanges {
             slow: self.count(),
             of: self.of_all(),
-            // A connection waits for accept() once, and few of them are told one by one.
+            // A connection waits for accept() once, and few of them are recorded individually.
             connections: self.count(),
             lost_ns: self.waited_ns(),
             whole_ns: exchanged_ns(&all.all).max(self.waited_ns()),
@@ -237,7 +238,7 @@ impl<'a> AcceptWaits<'a> {
         }
     }
 
-    /// Where it is, as rivals are asked about it.
+    /// The place that rivals are asked about.
     pub(crate) fn place(&self) -> Place {
         let listener = self.here.listener;
         let story = self.here.story;
@@ -258,7 +259,7 @@ impl<'a> AcceptWaits<'a> {
         }
     }
 
-    /// When the first of those that are told began to wait.
+    /// When the first of those recorded individually began to wait.
     pub(crate) fn since(&self) -> Since {
         let story = self.here.story;
         let told = self.told.iter();
@@ -271,7 +272,7 @@ impl<'a> AcceptWaits<'a> {
             Side::Older => (0, u64::MAX),
             _ => (c.start_ns, c.start_ns.saturating_add(ns)),
         });
-        // Who waited and was served before an outage waited for something else.
+        // What waited and was served before an outage waited for something else.
         let waits = told.chain(standing);
         let waits = waits.filter(|(_, until)| self.outage.is_none_or(|o| *until > o.from_ns));
         let at = waits.map(|(from, _)| from).min().unwrap_or(story.start_ns);
@@ -333,8 +334,8 @@ impl<'a> AcceptWaits<'a> {
         })
     }
 
-    /// What waits in a queue on average is what all wait in it, by Little's law: what is accepted at once and
-    /// read late waits in no queue.
+    /// By Little's law, the queue's mean length gives the sum of all waits in it: what is accepted at once and read
+    /// late waits in no queue.
     pub(crate) fn check(&self) -> Check {
         let story = self.here.story;
         let over_ns = story.end_ns.saturating_sub(story.start_ns);
@@ -354,11 +355,11 @@ impl<'a> AcceptWaits<'a> {
     }
 }
 
-/// A queue is served in order: a connection that came before an accepted one had been accepted as well, whatever
-/// its last sample showed.
+/// A queue is served in order: a connection that came before an accepted one had been accepted as well, whatever its
+/// last sample showed.
 struct Served {
-    /// When each connection was established that is known to have been accepted, and by when it was or one that
-    /// came later; by the former, ns.
+    /// For each connection known to have been accepted: when it was established, and by when it, or a later one, had
+    /// been accepted; sorted by the former, ns.
     by: Vec<(u64, u64)>,
 }
 
@@ -366,7 +367,7 @@ impl Served {
     fn of(here: ListenerPlace) -> Served {
         let story = here.story;
         let accepted = story.all(&here.listener.accepted).filter_map(|(_, conn)| {
-            // A program closes what it has.
+            // A program can only close what it has accepted.
             let closed = conn.ended_ns.filter(|_| conn.closed_first);
             let sampled = story.samples(conn).map(|s| &s.last);
             let sampled = sampled.filter(|last| !last.unaccepted).map(|s| s.time_ns);
@@ -384,7 +385,7 @@ impl Served {
         Served { by }
     }
 
-    /// How long a connection waited at most, ns.
+    /// How long a connection can have waited at most, ns.
     fn longest_ns(&self, story: &Story, conn: &Conn) -> u64 {
         let came = conn.established_ns.unwrap_or(story.start_ns);
         let later = self
@@ -392,13 +393,13 @@ impl Served {
             .partition_point(|(established, _)| *established <= came);
         let overtaken = self.by.get(later).map(|(_, accepted)| *accepted);
         let overtaken = overtaken.map_or(u64::MAX, |at| at.saturating_sub(came));
-        // Of one whose handshake was not seen nothing is known before its first sample.
+        // Without a recorded handshake, nothing is known before the first sample.
         let until = conn.ended_ns.unwrap_or(story.end_ns);
         overtaken.min(until.saturating_sub(conn.start_ns))
     }
 }
 
-/// Whether anybody was seen to wait at one of a listener's sockets for longer than it takes to run a thread.
+/// Whether a connection was seen waiting at one of a listener's sockets for longer than it takes to run a thread.
 pub(crate) fn anybody_waited(here: ListenerPlace) -> bool {
     here.listener
         .socks
@@ -406,7 +407,7 @@ pub(crate) fn anybody_waited(here: ListenerPlace) -> bool {
         .any(|s| s.waited(limits::ACCEPT_WAIT_SEEN.ns()))
 }
 
-/// Whether looks at its queue tell it, and not samples alone.
+/// Whether looks at its queue show it, and not samples alone.
 pub(crate) fn was_looked_at(here: ListenerPlace) -> bool {
     here.listener
         .socks
@@ -414,7 +415,7 @@ pub(crate) fn was_looked_at(here: ListenerPlace) -> bool {
         .any(|s| s.longest_wait().is_some())
 }
 
-/// Samples of a listener's sockets in which a connection waited, of how many.
+/// Samples of a listener's sockets in which a connection waited, and all samples.
 pub(crate) fn waiting_samples(here: ListenerPlace) -> (u64, u64) {
     let socks = here.listener.socks.iter();
     let each = socks.map(|s| (u64::from(s.waiting_samples), u64::from(s.samples)));

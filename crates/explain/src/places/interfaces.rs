@@ -1,4 +1,4 @@
-//! What this host lost as it received or sent: at interfaces, in the queues of CPUs (softnet) and of sockets; and
+//! What this host lost on receipt or on sending: at interfaces, in the queues of CPUs (softnet) and of sockets; and
 //! whether TCP missed it.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::id::Id;
 use crate::limits;
 use crate::say::{Quantity, say};
 
-/// Packets of one direction of an interface.
+/// Packets of an interface in one direction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Way {
     pub(crate) packets: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Way {
 }
 
 impl Way {
-    /// What was lost; the sums of drivers include each other.
+    /// What was lost; drivers' sums overlap.
     pub(crate) fn lost(&self) -> u64 {
         self.dropped.max(self.fifo).max(self.errors)
     }
@@ -79,7 +79,7 @@ pub(crate) fn by_softnet(story: &Story) -> u64 {
     story.cpus.all().map(|cpu| cpu.dropped).sum()
 }
 
-/// That a counter of the namespace which tells of another cause rose by so little.
+/// That a counter of the namespace, which would point to another cause, hardly rose.
 pub(crate) fn not_counted(story: &Story, netns: u32, id: Id, name: &str) -> RuledOut {
     let rise = story.counters.rise(netns, name);
     let counted = Quantity::count(rise.by).rows(rise.rows());
@@ -90,8 +90,8 @@ pub(crate) fn not_counted(story: &Story, netns: u32, id: Id, name: &str) -> Rule
     )
 }
 
-/// Segments that came out of order, or that were retransmitted, over all namespaces: what crosses an interface may
-/// be of any.
+/// Segments that came out of order, or were retransmitted, over all namespaces: what crosses an interface may belong to
+/// any of them.
 pub(crate) fn missed(story: &Story, received: bool) -> (u64, Vec<RowRef>) {
     let name = if received {
         counter::TCP_OFO_QUEUE

@@ -1,4 +1,4 @@
-//! What several causes say of a listener: its scope, its processes, its limits, how sure we are.
+//! What several causes say of a listener: its scope, its processes, its limits, how certain a finding is.
 
 use analysis::words::count;
 use analysis::{Doing, Listener, ProcessState, Side, Story, What};
@@ -56,7 +56,7 @@ impl<'a> ListenerPlace<'a> {
         self.story.counters.rise(self.listener.netns, name)
     }
 
-    /// The same, to be told.
+    /// The same, as a quantity with its rows.
     pub(crate) fn risen(&self, name: &str) -> Quantity {
         let rise = self.rise(name);
         Quantity::count(rise.by).rows(rise.rows())
@@ -84,13 +84,13 @@ impl<'a> ListenerPlace<'a> {
         self.listener.call.as_ref().map(|c| c.row.into())
     }
 
-    /// Whether the counters of its namespace were read: without, that none rose says nothing.
+    /// Whether the counters of its namespace were read: if not, the absence of a rise says nothing.
     pub(crate) fn is_counted(&self) -> bool {
         self.story.counters.covers(self.listener.netns)
     }
 
-    /// SYNs that it dropped itself. Its socket also counts packets that fit no connection, and SYNs that come
-    /// again because their answer was lost, and are answered again: only without counters it has to do.
+    /// SYNs that it dropped itself. Its socket also counts packets that fit no connection, and SYNs that come again
+    /// because their answer was lost and are answered again: its count is used only where there are no counters.
     pub(crate) fn dropped(&self) -> u64 {
         if self.is_counted() {
             self.rise(counter::LISTEN_DROPS).by
@@ -99,7 +99,7 @@ impl<'a> ListenerPlace<'a> {
         }
     }
 
-    /// Last ACKs of handshakes that were dropped for the reason.
+    /// Last ACKs of handshakes that were dropped for this reason.
     pub(crate) fn late_acks_dropped(&self, reason: &str) -> u64 {
         let groups = self.story.packets_at(self.index, What::LateAckDropped);
         groups.filter(|g| g.is_for(reason)).map(|g| g.count).sum()
@@ -114,16 +114,16 @@ impl<'a> ListenerPlace<'a> {
         (count, rows.take(SHOWN_ROWS).collect())
     }
 
-    /// Whether another listener's queue was seen to be full, and this one's never: counters are of all in the namespace,
+    /// Whether another listener's queue was seen full, and this one's never: the counters cover the whole namespace,
     /// and a listener drops packets for other reasons as well.
     pub(crate) fn is_beside_a_full_one(&self) -> bool {
         let is_full = |l: &ListenerPlace, ghosts: u64| {
             l.listener.crowded_samples().0 > 0 || l.ghosts().0 >= ghosts
         };
         let fullest = self.story.fullest_listeners(self.listener.netns).iter();
-        // Where the fullest of the others is not, none is.
+        // If the fullest of the others is not full, none is.
         let other = || fullest.clone().find(|index| **index != self.index);
-        // Few that another dropped are not what the counters tell of.
+        // A few drops by another listener do not account for the counters.
         let is_other = |index: &u32| {
             let other = ListenerPlace::at(self.story, *index);
             other.is_some_and(|l| is_full(&l, limits::LISTENER_DROPS.count()))
@@ -131,7 +131,7 @@ impl<'a> ListenerPlace<'a> {
         !is_full(self, 1) && other().is_some_and(is_other)
     }
 
-    /// Who listens there, and what each of them did.
+    /// The processes that listen there, and what each of them did.
     pub(crate) fn scope(&self) -> Scope {
         let listener = self.listener;
         let mut pids: Vec<u32> = listener.holders.iter().map(|h| h.pid).collect();
@@ -163,7 +163,7 @@ impl<'a> ListenerPlace<'a> {
         }
     }
 
-    /// The same, about one of its holders.
+    /// The same, for one of its holders.
     pub(crate) fn scope_about(&self, pid: u32) -> Scope {
         let seen = self.story.processes.get(pid);
         let comm = seen.map_or(self.comm(pid), |s| &s.comm);
@@ -184,8 +184,8 @@ impl<'a> ListenerPlace<'a> {
         held.map(|h| &*h.comm).or(called).unwrap_or("")
     }
 
-    /// Of several holders, the one that keeps the others waiting: one that is stopped or blocked,
-    /// else a worker (a child of another holder: masters do not accept), the busiest first.
+    /// The one of several holders that keeps the others waiting: one that is stopped or blocked, else a worker (a child
+    /// of another holder: masters do not accept), the busiest first.
     fn culprit(&self, processes: &[Doing]) -> Option<u32> {
         let is_worker = |pid: u32| {
             let parent = self.story.processes.get(pid).map(|s| s.ppid);
@@ -201,7 +201,7 @@ impl<'a> ListenerPlace<'a> {
             let cpu = |p: &Doing| p.cpu_share.unwrap_or(0.0);
             let by_rank = rank(a).cmp(&rank(b));
             let by_cpu = || cpu(a).total_cmp(&cpu(b));
-            // The lowest pid of equals, so that the answer does not depend on the order.
+            // On a tie the lowest pid, so that the answer does not depend on the order.
             by_rank.then_with(by_cpu).then_with(|| b.pid.cmp(&a.pid))
         });
         by.map(|p| p.pid)
@@ -262,15 +262,14 @@ pub(crate) fn raise_backlog(
         let risk =
             "None for others: it only allows larger backlogs. listen() must be called again.";
         let allow = set_sysctl(&scope.netns, sysctl::SOMAXCONN, backlog, risk, cut);
-        // Without it the larger backlog is cut: the application may ask for enough already.
+        // Otherwise the larger backlog would be cut: the application may already ask for enough.
         let first = usize::from(scope.backlog.is_none_or(|b| u64::from(b) < max));
         advice.insert(first, allow);
     }
     advice
 }
 
-/// A backlog that holds twice `peak` connections at once and is twice the present one, and no
-/// less than servers use today.
+/// A backlog that holds twice `peak` connections at once, is twice the present one, and no less than servers use today.
 pub(crate) fn roomy_backlog(here: ListenerPlace, peak: u64) -> u32 {
     let present = here.listener.backlog().unwrap_or(0);
     let twice = peak.max(present.into()).saturating_mul(2);

@@ -8,10 +8,10 @@ use crate::places::listener::SHOWN_ROWS;
 use crate::places::path::{End, Path};
 use crate::say::{Quantity, say};
 
-/// What was lost of what the ends of a path sent.
+/// What was lost of the segments that the ends of a path sent.
 pub(crate) struct Losses<'a> {
     pub(crate) story: &'a Story,
-    /// Segments retransmitted that were not duplicates to the receiver.
+    /// Segments retransmitted that were not duplicates at the receiver.
     pub(crate) lost: u64,
     /// Segments that the receiver had got twice.
     pub(crate) spurious: u64,
@@ -20,11 +20,11 @@ pub(crate) struct Losses<'a> {
     pub(crate) dropped: u64,
     /// Segments retransmitted on ACKs.
     pub(crate) fast: u64,
-    /// Segments for which a timer had to wait.
+    /// Segments that had to wait for a timer.
     pub(crate) waited: u64,
-    /// Parts of the recording with losses, of those in which something was sent.
+    /// Parts of the recording with losses, and those in which something was sent.
     pub(crate) slots: (u32, u32),
-    /// All of the ends.
+    /// All ends.
     pub(crate) ends: Vec<End<'a>>,
     /// The ends that retransmitted something.
     pub(crate) suffering: Vec<End<'a>>,
@@ -37,7 +37,7 @@ impl<'a> Path<'a> {
 }
 
 impl<'a> Losses<'a> {
-    /// Of what these ends sent.
+    /// The losses among what these ends sent.
     pub(crate) fn of(story: &'a Story, ends: Vec<End<'a>>) -> Losses<'a> {
         let sum = |of: fn(&End) -> u64| ends.iter().map(of).sum::<u64>();
         let again = sum(|e| e.transfer.resends.count());
@@ -99,9 +99,9 @@ impl<'a> Losses<'a> {
         self.lost as f64 / self.segments.max(1) as f64
     }
 
-    /// Segments for which a timer had to wait and that the receiver had not got already: of those
-    /// that it had, the answer was lost which would have acknowledged them. Which ones it had is not told: at least as
-    /// many were lost as duplicates leave, and as a rule the same share as of all that was retransmitted.
+    /// Segments that had to wait for a timer and that the receiver did not have yet: for those that it had, the ACK was
+    /// lost. Which ones it had is unknown: at least as many were lost as duplicates leave, and as a rule the same share
+    /// as of all that was retransmitted.
     pub(crate) fn late(&self) -> u64 {
         let least = self.waited.saturating_sub(self.spurious);
         let again = self.retransmitted().max(1);
@@ -109,27 +109,27 @@ impl<'a> Losses<'a> {
         least.max((self.waited as f64 * share) as u64)
     }
 
-    /// Of what was retransmitted, the share for which a timer had to wait.
+    /// The share of retransmitted segments that had to wait for a timer.
     pub(crate) fn tail_share(&self) -> f64 {
         self.waited as f64 / (self.waited + self.fast).max(1) as f64
     }
 
-    /// Whether what was lost were mostly the last segments of messages, not parts of transfers.
+    /// Whether mostly the last segments of messages were lost, not parts of transfers.
     pub(crate) fn are_tails(&self) -> bool {
         self.tail_share() >= limits::TAILS.share()
     }
 
-    /// Whether next to nothing of it was dropped on this host.
+    /// Whether almost none of it was dropped on this host.
     pub(crate) fn are_elsewhere(&self) -> bool {
         !limits::SMALL_PART.exceeded(self.dropped, self.lost)
     }
 
-    /// Whether it went on for as long as something was sent.
+    /// Whether losses went on for as long as something was sent.
     pub(crate) fn are_spread(&self) -> bool {
         limits::MOST.reached(self.slots.0, self.slots.1)
     }
 
-    /// What was retransmitted, and by what it was noticed.
+    /// What was retransmitted, and how its loss was noticed.
     pub(crate) fn retransmitted_step(&self) -> Step {
         let resends = || self.suffering.iter().map(|e| &e.transfer.resends);
         let sum = |of: fn(&Resends) -> u64| Quantity::count(resends().map(of).sum::<u64>());

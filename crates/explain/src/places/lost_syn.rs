@@ -1,4 +1,4 @@
-//! What a full queue does to clients, the same whichever queue it is: SYNs without an answer.
+//! What a full queue does to clients, whichever queue it is: SYNs without an answer.
 
 use analysis::account::State;
 use analysis::stats::{median, quantile};
@@ -13,31 +13,31 @@ use crate::lost::Lost;
 use crate::places::listener::{ListenerPlace, SHOWN_ROWS};
 use crate::places::syn_timer;
 
-/// What connecting took the clients on this host, ns. A client is connected when its server is:
-/// one whose last ACK was dropped only believes so.
+/// How long connecting took the clients on this host, ns. A client is connected when its server is: one whose last ACK
+/// was dropped only believes so.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConnectTimes {
     /// Connects that nothing delayed.
     pub(crate) at_once: Vec<u64>,
-    /// Connects that were delayed; those without an answer count with what they have waited.
+    /// Connects that were delayed; those without an answer count with the time that they have waited.
     pub(crate) delayed: Vec<u64>,
-    /// When each of all these connects began.
+    /// When each of these connects began.
     pub(crate) began: Vec<u64>,
     /// Successful connects that needed exactly two SYNs.
     after_one: Vec<u64>,
-    /// Of the delayed, those that retransmitted their SYN.
+    /// The delayed that retransmitted their SYN.
     pub(crate) retried: u64,
     /// SYNs retransmitted.
     pub(crate) retries: u64,
-    /// Of the delayed, how long those waited that were given up before their SYN was retransmitted, ns.
+    /// How long the delayed waited that were given up before their SYN was retransmitted, ns.
     gave_up: Vec<u64>,
-    /// Of the delayed, those whose last ACK was dropped.
+    /// The delayed whose last ACK was dropped.
     ghosts: u64,
-    /// Of the delayed, those that never got through.
+    /// The delayed that never got through.
     pub(crate) unanswered: u64,
     /// The delayed.
     ids: Vec<ConnId>,
-    /// Of these, those that are connected and needed several SYNs.
+    /// The delayed that are connected and needed several SYNs.
     through_late: Vec<ConnId>,
     /// Some of the rows.
     pub(crate) rows: Vec<RowRef>,
@@ -54,7 +54,7 @@ impl ConnectTimes {
         &self.ids
     }
 
-    /// The same of some clients, where so many last ACKs were dropped.
+    /// The same for some clients, where so many last ACKs were dropped.
     pub(crate) fn of_clients(story: &Story, clients: &[ConnId], late_acks: u64) -> ConnectTimes {
         let mut times = ConnectTimes::default();
         let took = story.all(clients).filter_map(|(_, c)| c.connect_ns());
@@ -67,7 +67,7 @@ impl ConnectTimes {
             let given_up = gave_up(story, conn).filter(|waited| *waited >= patient);
             let silent = conn.syn_retries > 0 || given_up.is_some() || established.is_some();
             if conn.refused.is_some() || conn.unreachable().is_some() || !silent {
-                // Refused is another matter; neither answered nor retransmitted is too young.
+                // A refused connect is another matter; one neither answered nor retransmitted is too recent.
                 continue;
             }
             times.gave_up.extend(given_up);
@@ -99,7 +99,7 @@ impl ConnectTimes {
             }
             if times.rows.len() < SHOWN_ROWS {
                 let retry = conn.first_retry.map(RowRef::from);
-                // One that waits since before the recording has but samples.
+                // One that has waited since before the recording has only samples.
                 let sampled = || Some(story.samples(conn)?.last.row);
                 times.rows.extend(retry.or(conn.row()).or_else(sampled));
             }
@@ -111,23 +111,23 @@ impl ConnectTimes {
         self.began.len() as u64
     }
 
-    /// Those whose SYN nothing answered: retransmitted, or given up before.
+    /// Connects whose SYN nothing answered: retransmitted, or given up before that.
     pub(crate) fn silent(&self) -> u64 {
         self.retried + self.gave_up.len() as u64
     }
 
-    /// How long those waited that gave up before their SYN was retransmitted, the median, ns.
+    /// How long connects waited that gave up before their SYN was retransmitted (median), ns.
     pub(crate) fn gave_up_ns(&self) -> Option<u64> {
         median(&mut self.gave_up.clone())
     }
 
-    /// SYNs that nothing answered: those retransmitted, and the only ones of those that gave up.
+    /// SYNs that nothing answered: the retransmitted ones, and the single SYNs of connects that gave up.
     pub(crate) fn unanswered_syns(&self) -> u64 {
         self.retries + self.gave_up.len() as u64
     }
 
-    /// What the delayed took longer than the others; of clients on other hosts, whose SYNs were dropped
-    /// here, what a SYN waits to be retransmitted.
+    /// How much longer the delayed took than the others; for clients on other hosts whose SYNs were dropped here, how
+    /// long a SYN waits to be retransmitted.
     pub(crate) fn lost(&self, story: &Story, dropped: u64) -> Lost {
         if self.delayed.is_empty() {
             return Lost::elsewhere(dropped.saturating_mul(limits::SYN_TIMEOUT.ns()));
@@ -140,7 +140,7 @@ impl ConnectTimes {
             match conn.abandoned_after_ns() {
                 Some(_) => gave_up.push(conn),
                 None => {
-                    // One whose last ACK was dropped is established here; what it sends is retransmitted from then on.
+                    // One whose last ACK was dropped is established here; from then on its data is retransmitted.
                     let connecting = conn.connect_ns().map_or(*took, |ns| ns.min(*took));
                     let longer = connecting.saturating_sub(usual);
                     lost.add(conn, State::Connecting, (longer as f64 * share) as u64);
@@ -152,8 +152,8 @@ impl ConnectTimes {
         lost.and(Lost::outages(story, gave_up))
     }
 
-    /// Of what nothing answered, the share that so many drops make up: where they are far fewer, the rest had
-    /// another reason. 0: no drop was seen.
+    /// The share of the unanswered that so many drops account for: where they are far fewer, the rest had another
+    /// reason. 0: no drop was seen.
     fn share_of(&self, dropped: u64) -> f64 {
         let unanswered = self.unanswered_syns();
         if dropped == 0 || limits::MOST.reached(dropped, unanswered) {
@@ -163,7 +163,7 @@ impl ConnectTimes {
         }
     }
 
-    /// By how much the delayed took longer than the others' median.
+    /// How much longer the delayed took than the others' median.
     fn added(&self) -> Option<Latency> {
         let usual = median(&mut self.at_once.clone()).unwrap_or(0);
         let mut delayed = self.delayed.clone();
@@ -177,7 +177,7 @@ impl ConnectTimes {
         })
     }
 
-    /// How many suffer: the clients themselves when they are here, else what was dropped.
+    /// How many suffer: the clients themselves if they are here, else what was dropped.
     pub(crate) fn impact(&self, dropped: u64, accepted: u64) -> Impact {
         let Some(added) = self.added() else {
             return self.unseen(dropped, accepted);
@@ -272,8 +272,8 @@ impl ConnectTimes {
         Some(step)
     }
 
-    /// What must fit when a queue of the listener is full: its limit, when a sample shows it; the
-    /// counts of its drops; when the clients tried again.
+    /// What must hold when a queue of the listener is full: its limit, if a sample shows it; the counts of its drops;
+    /// when the clients tried again.
     pub(crate) fn checks(&self, here: ListenerPlace, limit: Option<Check>) -> Vec<Check> {
         let checks = limit.into_iter().chain(drops_check(here));
         let timer = self.timer_check(here.story);
@@ -298,8 +298,8 @@ impl ConnectTimes {
         })
     }
 
-    /// Those that were through late, against the schedule of the timer. One whose last ACK was dropped says
-    /// nothing of it.
+    /// Those that got through late, against the schedule of the timer. One whose last ACK was dropped says nothing
+    /// about it.
     pub(crate) fn timer_check(&self, story: &Story) -> Option<Check> {
         let usual = median(&mut self.at_once.clone()).unwrap_or(0);
         let late = story.all(&self.through_late).map(|(_, c)| c);
@@ -307,14 +307,14 @@ impl ConnectTimes {
     }
 }
 
-/// How long a client waited that gave up before its SYN was retransmitted, ns; `None` when an answer may
-/// have been under way, or came too late.
+/// How long a client waited that gave up before its SYN was retransmitted, ns; `None` when an answer may have been
+/// under way, or came too late.
 pub(crate) fn gave_up(story: &Story, conn: &Conn) -> Option<u64> {
     let waited = conn.abandoned_after_ns()?;
     (waited >= limits::PATIENT_CONNECT.ns() && !story.resets.was_sent_by(conn)).then_some(waited)
 }
 
-/// Whether it ended before anybody would give up, with no answer that was seen.
+/// Whether it ended sooner than any client would give up, with no answer seen.
 pub(crate) fn fails_at_once(story: &Story, conn: &Conn) -> bool {
     let soon = conn
         .abandoned_after_ns()
@@ -327,7 +327,7 @@ pub(crate) fn fails_at_once(story: &Story, conn: &Conn) -> bool {
 enum Ghost {
     /// Until then, ns after connect() was called: its data carried the ACK again.
     Until(u64),
-    /// Still so when it ended, or when the recording did.
+    /// Still so when the connection ended, or the recording.
     Forever,
 }
 
@@ -341,14 +341,13 @@ fn ghost(story: &Story, conn: &Conn, late_acks: u64) -> Option<Ghost> {
             let is_late = late > limits::READY_LATE.ns().saturating_add(round_trip);
             is_late.then(|| Ghost::Until(ready.saturating_sub(conn.start_ns)))
         }
-        // Its other end may just not have been seen: its retries must fail where ACKs are dropped.
+        // Its other end may just not have been seen: where ACKs are dropped, its retries must fail.
         None => (late_acks > 0 && conn.retransmits > 0).then_some(Ghost::Forever),
     }
 }
 
-/// The namespace's ListenDrops against the listener's own count, when no other listener drops. A
-/// last ACK that finds the accept queue full counts once more at the listener, and one that
-/// TCP_DEFER_ACCEPT ignores there alone.
+/// The namespace's ListenDrops against the listener's own count, when no other listener drops. The listener alone
+/// counts once more a last ACK that finds the accept queue full, and one that TCP_DEFER_ACCEPT ignores.
 fn drops_check(here: ListenerPlace) -> Option<Check> {
     let all = here.rise(counter::LISTEN_DROPS).by;
     let late = here.late_acks_dropped("TCP_LISTEN_OVERFLOW");
@@ -369,7 +368,7 @@ fn drops_check(here: ListenerPlace) -> Option<Check> {
         }
     };
     let expected = all.saturating_add(late).saturating_add(deferred);
-    // Without drops the last ACKs among them are not known.
+    // Without recorded drops, the last ACKs among them are not known.
     let whole = here.story.health.sees(&SourceName::Drops);
     (all > 0 && alone && whole).then(|| same_count(formula, expected, own, "packets"))
 }

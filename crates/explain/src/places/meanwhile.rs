@@ -1,4 +1,4 @@
-//! What threads did while they thought about slow requests: on a CPU, kept from one, asleep, and in what.
+//! What threads did during the service time of slow requests: on a CPU, kept from one, asleep, and in what.
 
 use std::collections::BTreeMap;
 
@@ -24,19 +24,19 @@ pub(crate) enum What {
     OnCpu,
     /// Runnable, without a CPU.
     Runqueue,
-    /// In wait for a lock.
+    /// Waiting for a lock.
     Lock,
     /// Stopped.
     Stopped,
     /// In uninterruptible sleep.
     Disk(String),
-    /// In wait for the answer of another one.
+    /// Waiting for an answer from another service.
     Awaited(Endpoint),
     /// Asleep in a system call.
     Asleep(String),
-    /// Asleep for less than what is recorded.
+    /// Asleep for less than is recorded.
     Briefly,
-    /// Its thread served others as well, or several worked on it.
+    /// Its thread served other requests as well, or several threads worked on it.
     Untold,
 }
 
@@ -72,17 +72,17 @@ impl What {
     }
 }
 
-/// What the time of the slow requests that are told went with.
+/// Where the time of the individually recorded slow requests went.
 pub(crate) struct Meanwhile<'a> {
     story: &'a Story,
-    /// Time by what was done, ns.
+    /// Time by activity, ns.
     spent: BTreeMap<What, u64>,
     whole_ns: u64,
-    /// Rows of the waits, and of what was asked of others.
+    /// Rows of the waits, and of the requests to others.
     rows: Vec<RowRef>,
-    /// Sleep that the exchanges tell, and of that what waits tell, ns.
+    /// Sleep as the exchanges have it, and the part of it that waits show, ns.
     slept_ns: (u64, u64),
-    /// Of another one that was waited for, its exchanges with this host.
+    /// The exchanges of this host with the other service that was waited for.
     elsewhere: Vec<&'a Exchanges>,
     /// The time in which nothing was answered, and the thread that answered then.
     silence: Option<(Silence, u32)>,
@@ -129,7 +129,7 @@ impl<'a> Meanwhile<'a> {
             self.spend(What::of(self.story, wait), ns);
             self.rows.push(wait.row);
         }
-        // Of one that is not answered the sleep is known by the waits alone.
+        // For a request without an answer, sleep is known from the waits alone.
         if !x.open {
             self.slept_ns.0 = self.slept_ns.0.saturating_add(slept);
             self.slept_ns.1 = self.slept_ns.1.saturating_add(slept - left);
@@ -138,7 +138,7 @@ impl<'a> Meanwhile<'a> {
         self.spend(what, left);
     }
 
-    /// What came waited: for as long as the thread that read it slept in something else, for that.
+    /// The request waited unread: while the thread that read it slept in something else, it waited for that.
     fn not_reading(&mut self, told: &Told) {
         let x = &told.x;
         let read_ns = x
@@ -163,8 +163,8 @@ impl<'a> Meanwhile<'a> {
         }
     }
 
-    /// What its process asked of another one in the time of a request, for most of it: where, how long, and
-    /// the row that says so.
+    /// What its process asked of another service during the request, for most of it: where, how long, and the row that
+    /// says so.
     fn asked_another(&self, told: &Told) -> Option<(Endpoint, u64, RowRef)> {
         let x = &told.x;
         let (from, to) = (x.began_ns, told.end_ns());
@@ -198,7 +198,7 @@ impl<'a> Meanwhile<'a> {
         ns as f64 / self.whole_ns.max(1) as f64
     }
 
-    /// What the time went with, in a sentence.
+    /// Where the time went, in a sentence.
     pub(crate) fn step(&self) -> Step {
         let mut parts: Vec<(&What, u64)> = self.spent.iter().map(|(w, ns)| (w, *ns)).collect();
         parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
@@ -223,8 +223,8 @@ impl<'a> Meanwhile<'a> {
         }
     }
 
-    /// What the thread that answered did while nothing was: an event loop that sleeps holds its answers back, or
-    /// waits for another; one that does not is busy with something else.
+    /// What the thread that answered did while nothing was answered: an event loop that sleeps holds its answers back,
+    /// or waits for another service; one that does not sleep is busy with something else.
     pub(crate) fn silent(&self) -> Option<Step> {
         let (silence, tid) = self.silence?;
         let mut spent: BTreeMap<What, u64> = BTreeMap::new();
@@ -257,7 +257,7 @@ impl<'a> Meanwhile<'a> {
         })
     }
 
-    /// Of the other one that was waited for: how its exchanges with this host went.
+    /// How the exchanges of this host with the other service went.
     pub(crate) fn other_step(&self) -> Option<Step> {
         let (What::Awaited(at), _) = self.mostly()? else {
             return None;
@@ -273,7 +273,7 @@ impl<'a> Meanwhile<'a> {
         ))
     }
 
-    /// Sleep as the exchanges tell it, and as the scheduler's waits do, ns; `None` where threads slept little.
+    /// Sleep as the exchanges have it, and as the scheduler's waits do, ns; `None` where threads slept little.
     pub(crate) fn slept_ns(&self) -> Option<(u64, u64)> {
         let (slept, told) = self.slept_ns;
         limits::DID_MOST

@@ -1,5 +1,5 @@
-//! Places that causes look at, with what several of them derive there: listeners, paths, SYNs that were
-//! not answered or refused, resets, processes and their run queues, port searches.
+//! Places that causes look at, with what several of them derive there: listeners, paths, SYNs that were not answered or
+//! refused, resets, processes and their run queues, port searches.
 
 pub(crate) mod accept_waits;
 pub(crate) mod interfaces;

@@ -1,4 +1,4 @@
-//! Connections that lack TCP options, and what that costs them beside those that have them.
+//! Connections that lack TCP options, and what that costs them compared with those that have them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,8 +25,8 @@ pub(crate) const QUEUED: &str =
 pub(crate) struct Sorted {
     /// Made from a SYN cookie, without SACK and window scaling.
     pub(crate) cookie: Vec<ConnId>,
-    /// Without both; their making was not seen (older, or no kernel symbols), but the kernel
-    /// counts enough accepted cookies to cover them.
+    /// Without both; their creation was not seen (older, or no kernel symbols), but the kernel counts enough accepted
+    /// cookies to cover them.
     pub(crate) perhaps_cookie: Vec<ConnId>,
     /// Lacking one or both, and no cookie was involved.
     pub(crate) plain: Vec<ConnId>,
@@ -40,7 +40,7 @@ impl Sorted {
         let mut unseen = Vec::new();
         for (id, conn) in here.story.all(&here.listener.accepted) {
             let Some(agreed) = conn.agreed else { continue };
-            // With timestamps a cookie keeps the options: what lacks, the client did not offer.
+            // With timestamps a cookie keeps the options: the client did not offer what is missing.
             let may_be_cookie = agreed.bare() && !agreed.timestamps;
             match conn.cookie {
                 _ if agreed.sack && agreed.window_scaling => sorted.kept.push(id),
@@ -93,7 +93,7 @@ impl<'a> WithoutOptions<'a> {
         ListenerPlace::at(self.story, conn.listener?)
     }
 
-    /// Those that were created from a SYN cookie, or not; `None` for those of which it was not seen.
+    /// Those that were created from a SYN cookie, or not; `None` for those whose creation was not seen.
     pub(crate) fn created(&self, from_cookie: Option<bool>) -> u64 {
         let of = self.conns().filter(|(_, c)| c.cookie == from_cookie);
         of.count() as u64
@@ -106,7 +106,7 @@ impl<'a> WithoutOptions<'a> {
         rows.take(SHOWN_ROWS).collect()
     }
 
-    /// Bytes that the one moved that moved most, whichever way.
+    /// Bytes that the busiest of them moved, in either direction.
     pub(crate) fn most_moved(&self) -> u64 {
         let moved = self
             .conns()
@@ -114,7 +114,7 @@ impl<'a> WithoutOptions<'a> {
         moved.max().unwrap_or(0)
     }
 
-    /// Of their ends on this host, those that send.
+    /// The sending ones among their ends on this host.
     pub(crate) fn senders(&self) -> Vec<End<'a>> {
         let ids = self.conns().flat_map(|(id, c)| [Some(id), c.peer]);
         let ends = ids.flatten().filter_map(|id| End::of(self.story, id));
@@ -122,8 +122,8 @@ impl<'a> WithoutOptions<'a> {
         ends.filter(sends).collect()
     }
 
-    /// Those that wait for the window do so while a queue stands: the path is full. Where others on the same path
-    /// have the options, these take what a larger window would give.
+    /// They wait for the window while a queue stands: the path is full. Where others on the same path have the options,
+    /// these take what a larger window would give.
     pub(crate) fn are_queued(&self, kept: &[ConnId]) -> bool {
         let path = |c: &Conn| (c.local.addr, c.remote.addr);
         let paths: BTreeSet<_> = self.conns().map(|(_, c)| path(c)).collect();
@@ -131,7 +131,7 @@ impl<'a> WithoutOptions<'a> {
             return false;
         }
         let senders = self.senders();
-        // A connection that began while the queue stood has never seen the path without it.
+        // A connection that began while the queue stood has never measured the path without it.
         let mut shortest: BTreeMap<_, u32> = BTreeMap::new();
         for end in senders.iter().filter(|e| e.transfer.min_rtt_us > 0) {
             let least = shortest.entry(path(end.conn)).or_insert(u32::MAX);
@@ -142,7 +142,7 @@ impl<'a> WithoutOptions<'a> {
             .filter(|e| rwnd_share(&[**e]) >= limits::WINDOW_WAITS.share());
         let (mut queued, mut all) = (0, 0_usize);
         for end in waiting {
-            // Unknown for one that no sample met with data in flight.
+            // Unknown for one that no sample found with data in flight.
             let Some((least, usual)) = shortest.get(&path(end.conn)).zip(usual_rtt(end)) else {
                 continue;
             };
@@ -152,7 +152,7 @@ impl<'a> WithoutOptions<'a> {
         all > 0 && limits::MOST.exceeded(queued, all)
     }
 
-    /// Their throughput, compared with nobody's.
+    /// Their throughput, without siblings to compare with.
     pub(crate) fn throughput(&self) -> ThroughputLoss {
         ThroughputLoss::of(self.story, self.ids, &[])
     }
@@ -172,7 +172,7 @@ pub(crate) fn any_lasts(story: &Story, ids: &[ConnId]) -> bool {
 pub(crate) struct ThroughputLoss {
     pub(crate) slow: Vec<Flow>,
     pub(crate) fast: Vec<Flow>,
-    /// Median RTT of the slow, or of their handshakes, ns.
+    /// Median RTT of the slow connections, or of their handshakes, ns.
     pub(crate) rtt_ns: Option<u64>,
 }
 
@@ -195,12 +195,12 @@ impl ThroughputLoss {
         }
     }
 
-    /// What 65,535 bytes per round trip come to, bytes/s.
+    /// The rate that 65,535 bytes per round trip give, bytes/s.
     pub(crate) fn ceiling(&self) -> Option<f64> {
         ratio(limits::UNSCALED_WINDOW.number() * 1e9, self.rtt_ns? as f64)
     }
 
-    /// Median rate of the slow, bytes/s.
+    /// Median rate of the slow connections, bytes/s.
     pub(crate) fn slow_rate(&self) -> Option<f64> {
         middle(&self.slow, |f| Some(f.rate))
     }
@@ -219,12 +219,12 @@ impl ThroughputLoss {
         ratio(middle(&self.slow, cwnd)?, middle(&self.fast, cwnd)?).map(rounded)
     }
 
-    /// Median share of the busy time that the slow spent waiting for the peer's window.
+    /// Median share of the busy time that the slow connections spent waiting for the peer's window.
     pub(crate) fn waited(&self) -> Option<f64> {
         middle(&self.slow, |f| f.rwnd_share)
     }
 
-    /// The widest window that a peer of the slow advertised, bytes.
+    /// The widest window that a peer of the slow connections advertised, bytes.
     pub(crate) fn widest(&self) -> Option<u32> {
         self.slow.iter().filter_map(|f| f.snd_wnd).max()
     }
@@ -232,7 +232,7 @@ impl ThroughputLoss {
     /// What it costs, as the end of a sentence whose subject is the connections.
     pub(crate) fn cost(&self) -> String {
         let mut says = match (self.throughput_ratio(), self.rtt_ns, self.ceiling()) {
-            // Of few that were compared those with the options may have had little to send.
+            // With few to compare, those with the options may have had little to send.
             (Some(r), ..) if r < 1.0 => {
                 format!("run at {} of the others' throughput", percent(r))
             }
@@ -249,8 +249,8 @@ impl ThroughputLoss {
         says
     }
 
-    /// What they took longer than at the throughput of their siblings; without siblings, what they
-    /// waited for a window that they cannot open.
+    /// How much longer they took than at the throughput of their siblings; without siblings, how long they waited for a
+    /// window that they cannot open.
     pub(crate) fn lost(&self, story: &Story, slow: &[ConnId]) -> Lost {
         let ends = || story.all(slow).map(|(_, c)| c);
         let senders = || {
@@ -295,7 +295,7 @@ impl ThroughputLoss {
         }
     }
 
-    /// The window that is too small, and the rate that comes of it.
+    /// The window that is too small, and the rate that it gives.
     pub(crate) fn rate_step(&self, story: &Story, netns: u32) -> Option<Step> {
         let (rtt, ceiling) = (self.rtt_ns?, self.ceiling()?);
         let mut says = format!(
@@ -357,7 +357,7 @@ impl ThroughputLoss {
         ))
     }
 
-    /// That the window is too small, and not closed by a reader that does not keep up.
+    /// That the window is too small, and not closed by a slow reader.
     pub(crate) fn fills_window(&self) -> Option<Step> {
         let (rate, ceiling) = (self.slow_rate()?, self.ceiling()?);
         let filled = rate / ceiling;
@@ -391,14 +391,14 @@ impl ThroughputLoss {
     }
 }
 
-/// With no sibling to compare: what the receive buffer would have allowed.
+/// Without siblings to compare with: what the receive buffer would have allowed.
 fn allowed(story: &Story, netns: u32) -> String {
     let rmem = story
         .settings
         .get(netns, sysctl::TCP_RMEM)
         .and_then(|v| v.number(2));
     match rmem {
-        // The kernel offers about half of the buffer as window, the rest is overhead.
+        // The kernel offers about half of the buffer as window; the rest is overhead.
         Some(max) => format!(
             "there is no other to compare with, but net.ipv4.tcp_rmem allows a window of about {}",
             bytes(max / 2)

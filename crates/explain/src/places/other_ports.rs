@@ -1,4 +1,4 @@
-//! Whether one port of a host loses packets while its others do not: then no path does.
+//! Whether one port of a host loses packets while its others do not: then the path is not the reason.
 
 use ahash::AHashMap;
 use analysis::{Conn, Endpoint, Outcome, Story};
@@ -8,14 +8,15 @@ use crate::finding::Step;
 use crate::limits;
 use crate::say::{Quantity, say};
 
-/// Connects that failed in vain, or retransmitted a SYN or data, of all; to one port of a host, and to its others.
+/// Connects that failed unanswered, or retransmitted a SYN or data, and all connects; to one port of a host, and to its
+/// others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OtherPorts {
     own: (u64, u64),
     others: (u64, u64),
 }
 
-/// Connects to each host of each namespace, all ports together: that suffered, of all.
+/// Connects to each host of each namespace, over all ports: those that suffered, and all.
 pub(crate) struct Hosts(AHashMap<(u32, Addr), (u64, u64)>);
 
 impl Hosts {
@@ -30,7 +31,7 @@ impl Hosts {
         Hosts(hosts)
     }
 
-    /// A port held against the others of its host, by its clients of a namespace.
+    /// A port compared with the others of its host, by its clients of a namespace.
     pub(crate) fn other_ports<'a>(
         &self,
         netns: u32,
@@ -54,7 +55,7 @@ fn count((lost, of): &mut (u64, u64), conn: &Conn) {
 }
 
 impl OtherPorts {
-    /// Of connects to one host.
+    /// The counts of the connects to one host.
     pub(crate) fn of<'a>(port: u16, conns: impl Iterator<Item = &'a Conn>) -> OtherPorts {
         let mut ports = OtherPorts::default();
         for conn in conns {
@@ -67,7 +68,7 @@ impl OtherPorts {
         ports
     }
 
-    /// Whether what the port suffers from is its own: a full queue, or a firewall that asks for the port.
+    /// Whether the trouble is the port's own: a full queue, or a firewall rule for the port.
     pub(crate) fn are_well(&self) -> bool {
         let ((lost, of), (others, of_others)) = (self.own, self.others);
         let would = lost as f64 / of.max(1) as f64 * of_others as f64;
@@ -75,7 +76,7 @@ impl OtherPorts {
             && others as f64 * limits::OTHERS_FEWER.times() <= would
     }
 
-    /// The same, to be told.
+    /// The same, as a step.
     pub(crate) fn step(&self) -> Step {
         say!(
             "{lost} of {own} to this port retransmitted a SYN or data, and {others_lost} of {others} to \

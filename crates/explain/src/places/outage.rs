@@ -12,7 +12,7 @@ use crate::finding::Step;
 use crate::limits;
 use crate::say::{Quantity, say};
 
-/// Calls in which connections are waited for.
+/// Calls that wait for connections.
 const AWAIT_CONNECTIONS: &[&str] = &[
     "accept",
     "accept4",
@@ -33,8 +33,8 @@ pub(crate) struct Outage {
 }
 
 impl Outage {
-    /// The longest of a listener. `None` when the longest pause is what the rate of its connections gives by
-    /// chance, or clients just were quiet; or when some connections were not kept.
+    /// The longest at a listener. `None` when the longest pause is what the rate of its connections gives by chance, or
+    /// clients were just quiet; or when some connections were not kept.
     pub(crate) fn of(here: ListenerPlace) -> Option<Outage> {
         let accepted = here.story.all(&here.listener.accepted);
         let accepted = accepted.filter(|(_, c)| c.side == Side::Accepted);
@@ -42,7 +42,7 @@ impl Outage {
         times.sort_unstable();
         let (first, last) = (*times.first()?, *times.last()?);
         let usual = (last - first) / times.len() as u64;
-        // One that lasts when the recording ends is one as well, and so is one that it begins in.
+        // An outage that lasts when the recording ends counts as well, and so does one under way when it begins.
         times.insert(0, here.story.start_ns.min(first));
         times.push(here.story.end_ns.max(last));
         let pauses = times.windows(2).map(|w| Outage {
@@ -92,13 +92,13 @@ impl Outage {
         sampled && before && limits::MOST.reached(waited(), self.ns())
     }
 
-    /// How long, ns.
+    /// Its length, ns.
     pub(crate) fn ns(&self) -> u64 {
         self.to_ns - self.from_ns
     }
 
-    /// What the one thread of a process that accepts there slept in meanwhile, other than for connections: a client that
-    /// says nothing, a lock, a disk. Of several threads it is not known which one should have accepted.
+    /// What the single thread of a process that accepts there slept in meanwhile, other than waiting for connections: a
+    /// client that says nothing, a lock, a disk. With several threads it is unknown which should have accepted.
     pub(crate) fn asleep(&self, here: ListenerPlace) -> Option<Step> {
         let story = here.story;
         let threads = |pid| story.threads.all().filter(|t| t.pid == pid).count();
@@ -138,7 +138,7 @@ impl Outage {
             .then_some(Step { says, ..step })
     }
 
-    /// How long, and from when on.
+    /// For how long, and since when.
     pub(crate) fn says(&self, story: &Story) -> String {
         format!(
             "Outage: it accepted nothing for {}, beginning {} after the start.",

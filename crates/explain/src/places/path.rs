@@ -24,7 +24,7 @@ pub(crate) struct End<'a> {
 }
 
 impl<'a> End<'a> {
-    /// How it hung when it was sampled last; `None` of one that had got on by then.
+    /// How it hung in its last sample; `None` for one that had recovered by then.
     pub(crate) fn stuck(&self, story: &Story) -> Option<Stuck> {
         let last = story.samples(self.conn)?.last.row;
         self.transfer.stall.seen.filter(|seen| seen.row == last)
@@ -58,7 +58,7 @@ pub(crate) fn paths(story: &Story) -> Vec<Path<'_>> {
     paths_of(story, limits::PATH_SEGMENTS.count())
 }
 
-/// The same, with the ends that sent at least so many segments.
+/// The same, with the ends that sent at least this many segments.
 pub(crate) fn paths_of(story: &Story, segments: u64) -> Vec<Path<'_>> {
     let mut by_key: BTreeMap<(u32, Addr, Addr), Vec<End>> = BTreeMap::new();
     let sending = ends(story).filter(|e| e.transfer.segments() >= segments);
@@ -109,16 +109,15 @@ impl<'a> Path<'a> {
         (conn.netns, conn.local.addr, conn.remote.addr) == self.way()
     }
 
-    /// Whether full segments of this size passed after a moment: of what was sampled, or of a connection too
-    /// short for that.
+    /// Whether full segments of this size passed after a moment: among what was sampled, or over a connection too short
+    /// for that.
     pub(crate) fn full_passed(&self, mss: u32, since_ns: u64) -> bool {
         let passed = self.story.transfers.passed(self.way());
         let sampled = passed.is_some_and(|p| p.full_since(mss, since_ns));
         sampled || self.conns().any(|c| sent_full(c, mss, since_ns))
     }
 
-    /// Segments retransmitted after handshakes as the kernel counted them, against those seen;
-    /// `None` without counters.
+    /// Segments retransmitted after handshakes as the kernel counted them, against those seen; `None` without counters.
     pub(crate) fn counted_again(&self) -> Option<Check> {
         let rise = |name| self.story.counters.rise(self.netns, name).by;
         let after = rise(counter::RETRANS_SEGS).checked_sub(rise(counter::TCP_SYN_RETRANS))?;
@@ -189,7 +188,7 @@ pub(crate) fn min_rtt_us(ends: &[End]) -> Option<u32> {
     known.filter(|us| *us > 0).min()
 }
 
-/// The round trip up to which no queue stood, µs.
+/// The longest round trip at which no queue stood, µs.
 pub(crate) fn empty_us(min_rtt_us: u32) -> f64 {
     f64::from(min_rtt_us) * limits::EMPTY_QUEUE_TIMES.times()
         + f64::from(limits::EMPTY_QUEUE_DELAY.us())
@@ -200,7 +199,7 @@ pub(crate) fn rate(ends: &[End]) -> f64 {
     ends.iter().map(|e| e.transfer.rate()).sum()
 }
 
-/// Segments that ends retransmitted and that the receiver had not got already.
+/// Segments that ends retransmitted and that the receiver did not have yet.
 pub(crate) fn lost(ends: &[End]) -> u64 {
     let lost = |e: &End| {
         e.transfer
@@ -216,15 +215,15 @@ pub(crate) fn usual_rtt(end: &End) -> Option<u32> {
     median(&mut end.transfer.rtts.all().to_vec())
 }
 
-/// Share of their time with something to send that ends spent waiting for the peer's window.
+/// The share of their time with something to send that ends spent waiting for the peer's window.
 pub(crate) fn rwnd_share(ends: &[End]) -> f64 {
     let waited: u64 = ends.iter().map(|e| e.transfer.rwnd_us()).sum();
     let busy: u64 = ends.iter().map(|e| e.transfer.busy_us()).sum();
     (waited as f64 / busy.max(1) as f64).min(1.0)
 }
 
-/// What ends lost to losses: the time in which they sent more slowly than the best rate that one of them
-/// reached on the same path between two samples; or, where it was all alike, in which they repaired.
+/// What losses cost the ends: the time in which they sent more slowly than the best rate that one of them reached on
+/// the same path between two samples; or, where the rate did not vary, the time spent in repair.
 pub(crate) fn limited(story: &Story, ends: &[End]) -> Lost {
     let path = |e: &End| (e.conn.local.addr, e.conn.remote.addr);
     let mut best: BTreeMap<_, f64> = BTreeMap::new();

@@ -1,5 +1,4 @@
-//! Resets that came for connections which clients of this host opened, by when in the life of a connection
-//! they came.
+//! Resets received on connections that clients of this host opened, by the phase of the connection in which they came.
 
 use std::collections::BTreeMap;
 
@@ -18,21 +17,21 @@ use crate::scope::owners;
 use crate::verdict::{Test, Verdict, every};
 use crate::whole::{NO_CONNECT, Whole};
 
-/// When in the life of a connection its reset came.
+/// The phase of a connection in which its reset came.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Phase {
     /// Before anything was answered.
     Unanswered,
-    /// Instead of an answer, on a connection that had had some: a request had arrived.
+    /// Instead of an answer, on a connection that had had some before: a request had arrived.
     RequestSent,
-    /// While nothing had been said for so long, ns.
+    /// After a pause of this length, ns.
     Paused(u64),
-    /// After the other end had closed its side, in a pause that had lasted so long by then, ns; the
-    /// connection was used nevertheless.
+    /// After the other end had closed its side, in a pause that had lasted this long by then, ns; the connection was
+    /// used nevertheless.
     Closed(u64),
-    /// While what its program had written was on its way: the request was not taken in whole.
+    /// While what its program had written was under way: the request was not taken in whole.
     Asking,
-    /// While an answer came, or where no sample tells. Servers do that which abort a transfer on purpose.
+    /// During an answer, or where no sample tells. Servers that abort a transfer on purpose do that.
     Midway,
 }
 
@@ -48,7 +47,7 @@ pub(crate) struct Reset<'a> {
     pub(crate) row: RowRef,
 }
 
-/// The connections of a namespace to a server, of which resets ended some.
+/// The connections of a namespace to a server, some of them ended by resets.
 pub(crate) struct PeerResets<'a> {
     pub(crate) story: &'a Story,
     pub(crate) netns: u32,
@@ -62,7 +61,7 @@ fn is_client(conn: &Conn) -> bool {
     conn.asks() && matches!(conn.outcome, Outcome::Open | Outcome::Closed)
 }
 
-/// A reset that nobody on this host is known to have sent: where addresses are translated on the way, its peer has
+/// A reset that no socket of this host is known to have sent: where addresses are translated on the way, its peer has
 /// another one, and not every short connection shows which.
 pub(crate) fn is_foreign(story: &Story, conn: &Conn) -> bool {
     let resets = &story.resets;
@@ -88,7 +87,7 @@ pub(crate) fn reset_of(story: &Story, id: ConnId) -> Option<Reset<'_>> {
     })
 }
 
-/// Every server from which resets came, those that count for a cause.
+/// Every server that sent resets which count for a cause.
 pub(crate) fn places(story: &Story, counts: impl Fn(&Reset) -> bool) -> Vec<PeerResets<'_>> {
     if !story.health.sees(&SourceName::ResetsReceived) {
         return Vec::new();
@@ -135,7 +134,7 @@ fn phase(story: &Story, conn: &Conn, at_ns: u64) -> Phase {
     };
     let silent = last.bytes_received == conn.bytes_received;
     if last.peer_closed {
-        // The last that came was the FIN.
+        // The FIN was the last thing that came.
         let closed = last.heard_ns.and_then(|fin| paused(last.spoke_ns, fin));
         return closed
             .filter(|_| silent)
@@ -157,7 +156,7 @@ impl<'a> PeerResets<'a> {
         self.count() as f64 / self.of.max(1) as f64
     }
 
-    /// Whether they are more than single ones, and not of one moment.
+    /// Whether there are more than a few, and not all at one moment.
     pub(crate) fn is_often(&self) -> bool {
         let times = self.all.iter().map(|r| r.time_ns);
         self.all.len() >= limits::RESET_OFTEN.as_usize()
@@ -191,13 +190,13 @@ impl<'a> PeerResets<'a> {
         }
     }
 
-    /// What ended so, the kernel counted.
+    /// The kernel's count of connections that ended so.
     pub(crate) fn counted(&self) -> Option<Check> {
         let counters = &self.story.counters;
         let rise = counters.rise(self.netns, counter::ESTAB_RESETS).by;
         let formula =
             "established connections ended by a reset (EstabResets) ≥ those reported here";
-        // What both ends had closed was no connection any more.
+        // A connection that both ends had closed no longer counts.
         let open = self.all.iter().filter(|r| !r.late).count() as u64;
         let told = open > 0 && counters.covers(self.netns);
         told.then(|| at_least(formula, open, rise, "connections"))
@@ -210,7 +209,7 @@ pub(crate) fn spread(times: impl Iterator<Item = u64> + Clone) -> u64 {
     last.unwrap_or(0).saturating_sub(first.unwrap_or(0))
 }
 
-/// The pause, ns, at which most of them are; `None` where they are of all lengths, or too few to tell.
+/// The pause, ns, at which most of them are; `None` where pauses are of all lengths, or too few to tell.
 pub(crate) fn usual(pauses: &[u64]) -> Option<u64> {
     let usual = median(&mut pauses.to_vec())?;
     let near = |ns: &&u64| ns.abs_diff(usual) as f64 <= limits::PAUSES_NEAR.share() * usual as f64;
@@ -219,7 +218,7 @@ pub(crate) fn usual(pauses: &[u64]) -> Option<u64> {
         .then_some(usual)
 }
 
-/// Of each server, how many connections to it a reset ended, of those that count: whenever it came.
+/// For each server, how many connections to it a counting reset ended, in any phase.
 pub(crate) fn rule_out(whole: &Whole, counts: impl Fn(&Reset) -> bool) -> Verdict {
     let says = |resets: Quantity, of: u64| {
         say!(

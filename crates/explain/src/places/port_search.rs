@@ -72,7 +72,7 @@ pub(crate) fn destinations(story: &Story) -> Vec<Destination<'_>> {
 
 /// What looking for a port cost the connects to a destination.
 pub(crate) struct Search<'a> {
-    /// The function that it stands in.
+    /// The kernel function that searches.
     pub(crate) function: &'static str,
     /// Connects that began when at least half of the ports were in use, and the others.
     pub(crate) slow: Vec<&'a Conn>,
@@ -96,7 +96,7 @@ impl Search<'_> {
     }
 }
 
-/// What connect() took some connects that were answered at once, ns.
+/// How long connect() took where it was answered at once, ns.
 pub(crate) fn took(conns: &[&Conn]) -> Vec<u64> {
     let first = conns.iter().filter(|c| c.syn_retries == 0);
     first.filter_map(|c| c.connect_ns()).collect()
@@ -107,10 +107,10 @@ pub(crate) fn is_portless(conn: &Conn) -> bool {
     conn.failed() && conn.local.port == 0
 }
 
-/// The ports that connections hold, as time goes by.
+/// The ports that connections hold over time.
 #[derive(Default)]
 struct Held {
-    /// Of each port, until when.
+    /// For each port, until when it is held.
     until: AHashMap<u16, u64>,
     ends: BinaryHeap<Reverse<(u64, u16)>>,
 }
@@ -122,7 +122,7 @@ impl Held {
             && end <= now
         {
             self.ends.pop();
-            // One that was taken again meanwhile is held for longer.
+            // A port taken again meanwhile is held for longer.
             if self.until.get(&port) == Some(&end) {
                 self.until.remove(&port);
             }
@@ -141,8 +141,8 @@ impl Held {
     }
 }
 
-/// Until when a connection holds its port. When both ends close at once an ACK comes when the other
-/// end is gone; the reset that answers it ends TIME_WAIT, unless net.ipv4.tcp_rfc1337 is 1.
+/// Until when a connection holds its port. When both ends close at once an ACK arrives after the other end is gone; the
+/// reset that answers it ends TIME_WAIT, unless net.ipv4.tcp_rfc1337 is 1.
 fn held_until(story: &Story, conn: &Conn) -> u64 {
     let lasts = story.settings.number(conn.netns, TCP_RFC1337) == Some(1);
     let until = if conn.closed_first && !lasts && story.resets.was_sent(conn) {
@@ -175,7 +175,7 @@ impl<'a> Destination<'a> {
         mut conns: Vec<&'a Conn>,
     ) -> Destination<'a> {
         conns.sort_by_key(|c| c.start_ns);
-        // Those counted at first that are none of the connects seen are older.
+        // Ports in the first count that no recorded connect explains are older.
         let counted_ns = ports.first.time_ns;
         let begun = conns
             .iter()
@@ -211,8 +211,8 @@ impl<'a> Destination<'a> {
         self.open_at_most.max(self.ports.most.used)
     }
 
-    /// Ports in TIME_WAIT while connects were made: what was counted later, when the client had
-    /// closed everything, is no matter.
+    /// Ports in TIME_WAIT while connects were made: a later count, when the client had closed everything, does not
+    /// matter.
     fn time_wait(&self) -> u64 {
         let last = self.connects.last().map_or(0, |(_, c)| c.start_ns);
         let ended = self.connects.iter().filter(|(_, c)| c.local.port != 0);
@@ -225,7 +225,7 @@ impl<'a> Destination<'a> {
             .max(counted.max().unwrap_or(0))
     }
 
-    /// The peak as a share of the ports that may be chosen.
+    /// The peak as a share of the ports to choose from.
     pub(crate) fn occupancy(&self) -> f64 {
         self.peak() as f64 / self.ports.capacity as f64
     }
@@ -247,7 +247,7 @@ impl<'a> Destination<'a> {
         callers.into_iter().map(|(pid, _)| pid).collect()
     }
 
-    /// What looking for a port cost from the moment on when half of them were in use.
+    /// What looking for a port has cost since half of them were in use.
     pub(crate) fn search(&self) -> Search<'a> {
         let half = limits::PARITY_FULL.share() * self.ports.capacity as f64;
         let is_slow = |(used, _): &&(u64, &'a Conn)| *used as f64 >= half;
@@ -275,7 +275,7 @@ impl<'a> Destination<'a> {
         }
     }
 
-    /// The same as calls that took long; of bind() the time is unknown.
+    /// The same as calls that took long; the time of bind() is unknown.
     pub(crate) fn slow_calls(&self) -> Option<SlowCalls> {
         let search = self.search();
         (!search.is_bind()).then(|| SlowCalls {
@@ -325,7 +325,7 @@ impl<'a> Destination<'a> {
         .number("time_wait", self.time_wait())
     }
 
-    /// Who set the range.
+    /// What set the range.
     pub(crate) fn range_step(&self) -> Option<Step> {
         let value = self.story.settings.get(self.netns, IP_LOCAL_PORT_RANGE)?;
         let netns = namespace(&self.story.netns(self.netns));
@@ -336,8 +336,8 @@ impl<'a> Destination<'a> {
         ))
     }
 
-    /// The connections seen against the ports counted, at the moment of the count: ports are counted
-    /// every few seconds, and more may have been open before or after.
+    /// The connections seen against the ports counted, at the moment of the count: ports are counted every few seconds,
+    /// and more may have been open before or after.
     pub(crate) fn count_check(&self) -> Check {
         same_count(
             "connections open when most ports were counted = ports counted as in use",

@@ -28,7 +28,7 @@ pub(crate) fn connections_of<'a>(
     pids: &BTreeSet<u32>,
 ) -> BTreeMap<ConnId, &'a Conn> {
     let held = pids.iter().flat_map(|pid| story.listeners.of_holder(*pid));
-    // Held by several of them, it is one.
+    // A listener that several of them hold counts once.
     let held: BTreeSet<u32> = held.copied().collect();
     let held = held
         .iter()

@@ -1,4 +1,4 @@
-//! Ends that receive, by the service that they are of: how fast they are read, and by whom.
+//! Ends that receive, by service: how fast they are read, and by which process.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::places::listener::ListenerPlace;
 use crate::places::path::{End, ends};
 use crate::scope::owners;
 
-/// Those that received enough to judge by. Clients have a port each: told by where they connect to.
+/// Those that received enough to judge by. Each client has its own port: clients are grouped by where they connect to.
 pub(crate) fn receivers(story: &Story) -> BTreeMap<ServiceKey, Vec<End<'_>>> {
     let mut services: BTreeMap<ServiceKey, Vec<End>> = BTreeMap::new();
     for end in ends(story).filter(|e| e.transfer.received() >= limits::BULK.bytes()) {
@@ -33,7 +33,7 @@ pub(crate) fn per_s(end: &End) -> f64 {
     ratio(end.transfer.received() as f64 * 1e9, ns).unwrap_or(0.0)
 }
 
-/// Who receives over these ends: a listener, or those who connected to an address.
+/// The receiver over these ends: a listener, or the processes that connected to an address.
 pub(crate) fn scope(story: &Story, netns: u32, at: Endpoint, ends: &[End]) -> Scope {
     let first = ends.first().map(|e| e.conn);
     let accepted = first.filter(|c| c.side == Side::Accepted);

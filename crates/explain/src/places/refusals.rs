@@ -1,4 +1,4 @@
-//! Addresses and ports whose connects are answered with resets: who sent them, as far as this host tells.
+//! Addresses and ports whose connects are answered with resets: who sent them, as far as this host can tell.
 
 use std::collections::BTreeMap;
 
@@ -30,9 +30,9 @@ pub(crate) struct Refusals<'a> {
     pub(crate) tried: u64,
 }
 
-/// SYNs that a kernel of this host refused as nothing listened where they went.
+/// SYNs that a kernel of this host refused because nothing listened there.
 fn for_want_of_a_socket(group: &Group) -> bool {
-    // Kernels before 6.10 give no reason; a SYN for a listener is never answered so.
+    // Kernels before 6.10 give no reason; a SYN for a listener is never answered this way.
     group.what == What::SynRefused && (group.reason.is_none() || group.is_for("NO_SOCKET"))
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn places(story: &Story) -> Vec<Refusals<'_>> {
     places.into_values().collect()
 }
 
-/// Connects to a place that went well and are no longer kept one by one.
+/// Successful connects to a place that are no longer kept individually.
 fn forgotten(story: &Story, netns: Option<u32>, at: Endpoint) -> u64 {
     account::forgotten_ends(story, |(of, role, to)| {
         role == account::Role::Client && to == at && netns.is_none_or(|n| n == of)
@@ -125,7 +125,7 @@ impl<'a> Refusals<'a> {
         self.groups.iter().map(|g| g.count).sum()
     }
 
-    /// Connects that were refused, seen from whichever end.
+    /// Connects that were refused, seen from either end.
     pub(crate) fn refused(&self) -> u64 {
         self.sent().max(self.ids.len() as u64)
     }
@@ -136,14 +136,14 @@ impl<'a> Refusals<'a> {
         self.ids.iter().filter_map(move |id| story.conn(*id))
     }
 
-    /// How long a client of this host waited for the refusal, ns, the median.
+    /// How long a client of this host waited for the refusal (median), ns.
     pub(crate) fn took_ns(&self) -> Option<u64> {
         let took = self.clients();
         let took = took.filter_map(|c| Some(c.ended_ns?.saturating_sub(c.start_ns)));
         median(&mut took.collect::<Vec<_>>())
     }
 
-    /// Some of the rows that tell of resets: those that were sent here, else those that came.
+    /// Some rows that show resets: those sent here, else those received.
     pub(crate) fn rows(&self) -> Vec<RowRef> {
         let sent = self.groups.iter().flat_map(|g| g.rows.iter().copied());
         let came = self.clients().filter_map(|c| c.refused.map(RowRef::from));
@@ -169,13 +169,13 @@ impl<'a> Refusals<'a> {
         (dropped.map(|g| g.count).sum(), rows)
     }
 
-    /// Whether this kernel tells when it refuses a connect, in one way or another.
+    /// Whether this kernel reports in any way that it refuses a connect.
     pub(crate) fn told(&self) -> bool {
         let health = &self.story.health;
         health.sees(&SourceName::ResetsUnmatched) || health.sees(&SourceName::Drops)
     }
 
-    /// That SYNs were answered: what drops them has clients of this host retransmit them.
+    /// That SYNs were answered: had something dropped them, clients of this host would retransmit them.
     pub(crate) fn answered(&self) -> Option<Step> {
         let retries: u64 = self.clients().map(|c| u64::from(c.syn_retries)).sum();
         let refused = Quantity::of(self.refused(), "SYN").rows(self.rows());

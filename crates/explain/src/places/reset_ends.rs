@@ -1,4 +1,4 @@
-//! Connections that resets ended, by their ends on this host: who sent them, and what they answered.
+//! Connections ended by resets, by their ends on this host: who sent the resets, and what they answered.
 
 use std::collections::BTreeSet;
 
@@ -61,7 +61,7 @@ impl<'a> ResetEnds<'a> {
         (self.refused.len() + self.broken.len()) as u64
     }
 
-    /// Of the resets, those that answered a packet which a firewall of this host dropped.
+    /// The resets that answered a packet which a firewall of this host dropped.
     pub(crate) fn rejected(&self) -> Vec<&'a Rejected> {
         let resets = &self.story.resets;
         let rejected = self.all().filter_map(|(id, conn)| {
@@ -72,7 +72,7 @@ impl<'a> ResetEnds<'a> {
         rejected.collect()
     }
 
-    /// The server's end is on this host: its kernel would have told of a reset of its own.
+    /// The server's end is on this host: its kernel would have reported a reset of its own.
     pub(crate) fn server_here(&self) -> bool {
         self.all()
             .any(|(_, c)| c.peer.is_some() || c.listener.is_some())
@@ -109,7 +109,7 @@ impl<'a> ResetEnds<'a> {
             .collect()
     }
 
-    /// That sockets of this host sent none of these resets for such reasons.
+    /// That sockets of this host sent none of these resets for these reasons.
     pub(crate) fn none_sent(&self, whys: &[Why], reasons: &str) -> Option<Step> {
         let resets = &self.story.resets;
         let known = self.story.health.has(&SourceName::ResetsSent) && resets.folded == 0;

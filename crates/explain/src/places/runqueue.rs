@@ -1,4 +1,4 @@
-//! What the causes about waiting for a CPU share: who ran meanwhile, how it adds up, what helps.
+//! What the causes about waiting for a CPU share: what ran meanwhile, how it adds up, what helps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,10 +20,10 @@ use crate::sentence::Sentence;
 use crate::shell::ShellCommand;
 use crate::{sentence, shell};
 
-/// Processes that one command names.
+/// The most processes that one command names.
 const MAX_NAMED: usize = 16;
 
-/// What ran on the CPUs of a thread that waited for one.
+/// What ran on the CPUs that a thread waited for.
 pub(crate) struct Rivals<'a> {
     story: &'a Story,
     thread: &'a Thread,
@@ -43,20 +43,20 @@ pub(crate) struct Rival<'a> {
     row: RowRef,
 }
 
-/// What a process is to the thread that waits.
+/// How a process relates to the thread that waits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kin {
-    /// Another program: it may stand back.
+    /// Another program: it may yield.
     Stranger,
-    /// A process of the same service: what it yields, its service lacks.
+    /// A process of the same service: what it yields, the service loses.
     Worker,
     /// Another program that serves others by TCP: what it yields, they wait for.
     Service,
-    /// A thread of the kernel: others wait for its work. Or who records: it stops by itself.
+    /// A kernel thread: others wait for its work. Or the recorder, which stops by itself.
     Kernel,
 }
 
-/// How the threads of whoever records are called, at the beginning.
+/// The prefix of the recorder's thread names.
 const RECORDER: &str = "tcpwhy";
 
 impl Kin {
@@ -82,7 +82,7 @@ impl Kin {
 }
 
 impl<'a> Rivals<'a> {
-    /// Of a thread that runs on `cpu`, or wherever the profile has seen it.
+    /// The rivals of a thread that runs on `cpu`, or wherever the profile has seen it.
     pub(crate) fn of(story: &'a Story, thread: &'a Thread, cpu: Option<u32>) -> Rivals<'a> {
         let profile = &story.profile;
         let mut on_cpu: BTreeMap<u32, u64> = BTreeMap::new();
@@ -121,8 +121,8 @@ impl<'a> Rivals<'a> {
         }
     }
 
-    /// Leaves those that hardly wait for a CPU themselves: they come first whenever they want to,
-    /// as what has a real-time priority does.
+    /// Keeps those that hardly wait for a CPU themselves: they come first whenever they want to, as with a real-time
+    /// priority.
     pub(crate) fn that_come_first(mut self) -> Rivals<'a> {
         let mut shares: BTreeMap<u32, f64> = BTreeMap::new();
         for thread in self.story.threads.all() {
@@ -159,20 +159,20 @@ impl<'a> Rivals<'a> {
         profile.cpu_seconds(own.map(|g| g.count).sum())
     }
 
-    /// CPU time there of all that is not its own service, s.
+    /// CPU time there of everything but its own service, s.
     pub(crate) fn foreign_seconds(&self) -> f64 {
         let foreign = self.others.iter().filter(|r| r.kin != Kin::Worker);
         foreign.map(|r| r.seconds).sum()
     }
 
-    /// Whether its own service had most of what others than itself had of these CPUs: nobody could stand back.
+    /// Whether its own service had most of these CPUs' time beside the thread itself: no other program could yield.
     pub(crate) fn are_its_own(&self) -> bool {
         let own = self.own_seconds();
         own > 0.0 && own >= self.foreign_seconds()
     }
 
-    /// How much of the thread's wait, ns, others were seen to use its CPUs: part by part of the
-    /// recording, for a CPU that was busy at other times explains nothing.
+    /// How much of the thread's wait others were seen to use its CPUs, ns: part by part of the recording, because a CPU
+    /// that was busy at other times explains nothing.
     pub(crate) fn explained_ns(&self) -> u64 {
         let mut busy = [0u64; PARTS as usize];
         let pids: BTreeSet<u32> = self.others.iter().map(|r| r.pid).collect();
@@ -186,7 +186,7 @@ impl<'a> Rivals<'a> {
         explained.sum()
     }
 
-    /// The CPUs, as a resource is called.
+    /// The CPUs, as the name of a resource.
     pub(crate) fn place(&self) -> String {
         let names: Vec<String> = self.cpus.iter().map(u32::to_string).collect();
         match &names[..] {
@@ -196,7 +196,7 @@ impl<'a> Rivals<'a> {
         }
     }
 
-    /// Behind whom it waits, in a word or two.
+    /// What it waits behind, in a word or two.
     pub(crate) fn ahead(&self) -> String {
         match (self.strangers().next(), self.others.first()) {
             (Some(stranger), _) if self.may_yield() => stranger.comm.to_string(),
@@ -205,7 +205,7 @@ impl<'a> Rivals<'a> {
         }
     }
 
-    /// Whether most of what ran there belongs to other programs, which may stand back.
+    /// Whether most of what ran there belongs to other programs, which may yield.
     pub(crate) fn may_yield(&self) -> bool {
         let theirs: f64 = self.strangers().map(|r| r.seconds).sum();
         limits::MOST.reached(theirs, self.seconds())
@@ -220,12 +220,12 @@ impl<'a> Rivals<'a> {
         self.others.iter().map(|r| r.seconds).sum()
     }
 
-    /// Whether one had enough of the CPU to be named.
+    /// Whether it had enough of the CPU to be named.
     fn matters(&self, rival: &Rival) -> bool {
         rival.seconds >= limits::RIVAL.share() * self.seconds()
     }
 
-    /// Who had the CPU meanwhile.
+    /// What had the CPU meanwhile.
     pub(crate) fn step(&self) -> Step {
         let named = self.others.iter().filter(|r| self.matters(r)).take(3);
         let named = named.map(|r| {
@@ -268,7 +268,7 @@ impl<'a> Rivals<'a> {
         most.map(|c| (c.number, c.idle))
     }
 
-    /// That other programs stand back, or go elsewhere.
+    /// That other programs yield, or move elsewhere.
     pub(crate) fn stand_back(&self, risk: &str) -> Vec<Advice> {
         let Some(first) = self.strangers().next() else {
             return Vec::new();
@@ -315,7 +315,7 @@ impl<'a> Rivals<'a> {
     }
 }
 
-/// How a process gets the CPUs again that it may use.
+/// How a process gets back the CPUs that it may use.
 pub(crate) fn former_cpus(pid: u32) -> Sentence {
     sentence!(
         "note first what `taskset -cp {pid}` says, and set it again",
@@ -323,9 +323,9 @@ pub(crate) fn former_cpus(pid: u32) -> Sentence {
     )
 }
 
-/// What connections waited for threads that had no CPU, in proportion to the share of the time that these wanted
-/// one and had none. Each at most as long as the threads of a process waited, all together: who is asleep is not
-/// waiting for a CPU, however long an answer is owed.
+/// What connections waited for threads without a CPU, in proportion to the share of time for which these wanted one and
+/// had none. Each waits at most as long as the threads of a process waited together: a sleeping thread does not wait
+/// for a CPU, however long an answer is owed.
 pub(crate) fn lost<'a>(
     story: &Story,
     conns: impl Iterator<Item = &'a Conn>,

@@ -1,5 +1,5 @@
-//! What the causes of resets share: the connections of a listener that this host itself reset while
-//! their clients still held them.
+//! What the causes of resets share: the connections of a listener that this host itself reset while their clients still
+//! held them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,13 +29,13 @@ pub(crate) struct Closing {
     pub(crate) how: &'static str,
     /// The kernel's name of the reason.
     pub(crate) reason: &'static str,
-    /// The counter that counts it.
+    /// The counter for it.
     pub(crate) counter: &'static str,
-    /// Whether that counts nothing else.
+    /// Whether it counts nothing else.
     pub(crate) exact: bool,
 }
 
-/// The connections of a listener that were reset as they were closed in one way.
+/// The connections of a listener that were reset by one way of closing them.
 pub(crate) struct ServerResets<'a> {
     pub(crate) here: ListenerPlace<'a>,
     closing: &'static Closing,
@@ -43,8 +43,8 @@ pub(crate) struct ServerResets<'a> {
     all: Vec<(ConnId, &'a Conn, &'a Sent)>,
 }
 
-/// The listeners of a story that often reset their clients so. A client that leaves before it has read
-/// everything resets as well: that is its own affair, and not told here.
+/// The listeners that often reset their clients this way. A client that leaves before it has read everything resets as
+/// well: that is its own affair, and not reported here.
 pub(crate) fn places<'a>(
     story: &'a Story,
     closing: &'static Closing,
@@ -73,12 +73,12 @@ pub(crate) fn places<'a>(
     })
 }
 
-/// Whether the client had said something, and had not closed its side: it waits for an answer.
+/// Whether the client had sent something, and had not closed its side: it waits for an answer.
 fn held_by_client(conn: &Conn) -> bool {
     conn.bytes_received > 0 && !conn.peer_closed
 }
 
-/// Whether nothing had been said for a while when it ended, as far as samples tell.
+/// Whether nothing had been sent for a while when it ended, as far as samples tell.
 fn is_idle(story: &Story, conn: &Conn) -> bool {
     let said = (conn.bytes_acked, conn.bytes_received);
     story.samples(conn).is_some_and(|s| {
@@ -137,7 +137,7 @@ impl<'a> ServerResets<'a> {
         self.all.len() as u64
     }
 
-    /// Connections that the listener accepted, whenever.
+    /// Connections that the listener accepted, at any time.
     pub(crate) fn of(&self) -> u64 {
         let listener = self.here.listener;
         let service = (listener.netns, account::Role::Server, listener.local);
@@ -150,7 +150,7 @@ impl<'a> ServerResets<'a> {
         self.count() as f64 / self.of().max(1) as f64
     }
 
-    /// A case of the cause that closes so; its title, fix and advice follow.
+    /// A case of the cause that closes this way; the caller adds title, fix and advice.
     pub(crate) fn case(&self, cause: Cause, scope: &Scope) -> Case<'a> {
         let told = self.all.iter().all(|(_, _, s)| s.told);
         let case = Case::new(self.here.story, cause, scope.clone())
@@ -201,19 +201,19 @@ impl<'a> ServerResets<'a> {
         Impact::of(self.count(), self.of(), "connections", says)
     }
 
-    /// Bytes of an answer that clients of this host had received when they were reset, the median.
+    /// Bytes of an answer that clients of this host had received when they were reset (median).
     fn got(&self) -> Option<u64> {
         let received = self.clients().map(|(_, c)| c.bytes_received);
         median(&mut received.collect::<Vec<_>>())
     }
 
-    /// Bytes of an answer that clients had acknowledged when they were reset, the median.
+    /// Bytes of an answer that clients had acknowledged when they were reset (median).
     fn answered(&self) -> Quantity {
         let acked = self.all.iter().map(|(_, c, _)| c.bytes_acked);
         Quantity::bytes(median(&mut acked.collect::<Vec<_>>()).unwrap_or(0))
     }
 
-    /// Who reset how many.
+    /// Which process reset how many.
     fn reset_step(&self, scope: &Scope) -> Step {
         let (who, at, how) = (process(scope), self.here.address(), self.closing.how);
         let by = if self.all.iter().any(|(_, _, s)| s.told) {
@@ -231,13 +231,13 @@ impl<'a> ServerResets<'a> {
         .number("share", self.share())
     }
 
-    /// What had come in of a request when it was reset (median), bytes.
+    /// Bytes of a request received when it was reset (median).
     pub(crate) fn asked_bytes(&self) -> u64 {
         let asked = self.all.iter().map(|(_, c, _)| c.bytes_received);
         median(&mut asked.collect::<Vec<_>>()).unwrap_or(0)
     }
 
-    /// How much had been said by either side.
+    /// How much either side had sent.
     fn bytes_step(&self) -> Step {
         let rows = self.all.iter().filter_map(|(_, c, _)| c.row());
         say!(
@@ -302,7 +302,7 @@ impl<'a> ServerResets<'a> {
     }
 }
 
-/// Of each listener, how many connections were reset as they were closed in one way; `others` are further ways.
+/// For each listener, how many connections were reset by one way of closing them; `others` are further ways.
 pub(crate) fn rule_out<const N: usize>(
     whole: &Whole,
     closing: &'static Closing,
@@ -324,7 +324,7 @@ pub(crate) fn rule_out<const N: usize>(
         connections = Quantity::of(of, "connection"),
         how = Quantity::new(closing.how, closing.how)
     );
-    // Of one caller that meets it again and again fewer are enough than of many.
+    // One caller that meets it repeatedly needs fewer than many callers do.
     let closed = every([Test::events(n, of, &limits::FAILED_AGAIN, step)]);
     Verdict::nearest(others.into_iter().chain([closed]), NO_CONNECTION)
 }

@@ -1,4 +1,4 @@
-//! What is slow of the exchanges of a service: which ones, and whose time that was.
+//! What is slow among the exchanges of a service: which ones, and whose time that was.
 
 mod rules;
 mod told;
@@ -30,24 +30,24 @@ pub(crate) struct SlowService<'a> {
     pub(crate) slow: Vec<Told>,
     /// How many are slow.
     pub(crate) count: u64,
-    /// What they took longer than half of all, as far as it was the time of whoever answers; ns.
+    /// How much longer they took than the median, as far as it was the time of the answering side; ns.
     pub(crate) lost_ns: u64,
-    /// How long half of all took, ns; `None` when none has ended.
+    /// The median time of all, ns; `None` when none has ended.
     pub(crate) usual_ns: Option<u64>,
     /// The shortest round trip of its connections, ns.
     pub(crate) round_trip_ns: Option<u64>,
-    /// Ends that exchanges of a second or longer went over.
+    /// Ends of the exchanges that took a second or longer.
     pub(crate) if_asked: Vec<ConnId>,
-    /// The listener that the exchanges came to, of those on this host.
+    /// The listener that the exchanges came to, if it is on this host.
     pub(crate) listener: Option<u32>,
     /// Connections of the service.
     over: u64,
 }
 
-/// The services of a role that are slow.
+/// The slow services of a role.
 pub(crate) fn services(story: &Story, role: Role) -> Vec<SlowService<'_>> {
     let all = story.exchanges();
-    // Where both ends are here the one that answers knows.
+    // Where both ends are here, the answering one knows.
     let answered: AHashSet<u32> = all.iter().filter_map(|e| listener(story, e)).collect();
     let asked = all.iter().filter(|e| e.role() == role);
     let slow = asked.filter_map(|e| SlowService::of(story, e));
@@ -125,7 +125,7 @@ impl<'a> SlowService<'a> {
             exchanges,
         };
         let asked = long.filter(mostly_own).count() > 0;
-        // That nobody was served at all says more than that few took much of the time.
+        // That nothing at all was served says more than that a few took much of the time.
         let ruled = service.excess(&told, Excess::Many)
             || service.given_up(&told)
             || is_server && service.stalled(&told)
@@ -159,8 +159,8 @@ impl<'a> SlowService<'a> {
         Some(service)
     }
 
-    /// Counts the slow ones: of a busy service some are told one by one, and the histogram says for how many
-    /// they stand.
+    /// Counts the slow ones: of a busy service only some are recorded individually, and the histogram gives how many
+    /// they stand for.
     fn count_likewise(&mut self) {
         let of = |open: bool| self.slow.iter().filter(move |t| t.x.open == open);
         let own = |all: &mut dyn Iterator<Item = &Told>| {
@@ -176,7 +176,7 @@ impl<'a> SlowService<'a> {
         self.count = open + likewise;
     }
 
-    /// How many exchanges there were, those that were given up included where these are what is slow.
+    /// How many exchanges there were, including those given up if these are the slow ones.
     pub(crate) fn asked(&self) -> u64 {
         let all = self.exchanges.all.exchanges;
         match self.rule {
@@ -185,9 +185,9 @@ impl<'a> SlowService<'a> {
         }
     }
 
-    /// The time in which it answered nothing, where that is what its slow exchanges waited for: nearly all of them
-    /// were under way, and by its usual rate many others would have been answered. A request that is answered
-    /// when something happens (long polling) waits while others are served.
+    /// The time in which it answered nothing, if its slow exchanges waited for that: nearly all of them were under way,
+    /// and at its usual rate many others would have been answered. A request that is answered when something happens
+    /// (long polling) waits while others are served.
     pub(crate) fn silence(&self) -> Option<Silence> {
         if self.rule == Rule::Silent {
             return self.exchanges.silent_now;
@@ -199,9 +199,9 @@ impl<'a> SlowService<'a> {
         (matches!(self.rule, Rule::Excess(_)) && waited && is_one).then_some(silence)
     }
 
-    /// Whether its slow exchanges went over connections that do little else, while others have the quick ones: what is
-    /// opened to wait (a pop from a queue, long polling, a change stream) waits as long each time. An answer that a
-    /// server is late with is one of many over its connection.
+    /// Whether its slow exchanges went over connections that do little else, while others have the quick ones: a
+    /// connection opened to wait (a pop from a queue, long polling, a change stream) waits as long each time. A
+    /// server's late answer is one of many over its connection.
     pub(crate) fn went_over_waiting_ones(&self) -> bool {
         let mut of_conn: AHashMap<ConnId, (u64, u64)> = AHashMap::new();
         for t in &self.slow {
@@ -219,13 +219,13 @@ impl<'a> SlowService<'a> {
         };
         let waiting = of_conn.iter().filter_map(waiting);
         let (told, asked) = waiting.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        // Not all that are slow are told: half of what these asked is, and more.
+        // Not all slow exchanges are recorded individually: at least half of what these connections asked is slow.
         told > 0
             && limits::WAITS_OF_SLOW.reached(told, self.slow.len())
             && asked <= self.count.saturating_mul(limits::ASKED_EACH.count())
     }
 
-    /// Whether most of what its slow exchanges were thought about is told by threads that did nothing else.
+    /// Whether most of the service time of its slow exchanges is known from threads that did nothing else.
     pub(crate) fn is_known(&self) -> bool {
         let sum = |of: fn(&Told) -> u64| self.slow.iter().map(of).fold(0, u64::saturating_add);
         limits::MOST.reached(sum(Told::known_ns), sum(|t| t.own_ns))
@@ -237,13 +237,13 @@ impl<'a> SlowService<'a> {
         limits::MOST.reached(sum(|t| t.x.accept_ns), sum(|t| t.own_ns)) && !self.slow.is_empty()
     }
 
-    /// Time of the slow ones that are told, ns: their own, and all.
+    /// Time of the slow ones recorded individually, ns: their own, and all.
     pub(crate) fn own_and_all_ns(&self) -> (u64, u64) {
         let sum = |of: fn(&Told) -> u64| self.slow.iter().map(of).fold(0, u64::saturating_add);
         (sum(|t| t.own_ns), sum(Told::took_ns))
     }
 
-    /// How long a slow one takes on average, ns; of those that are open, so far.
+    /// How long a slow one takes on average, ns; for open ones, so far.
     pub(crate) fn each_ns(&self) -> u64 {
         let longer = self.lost_ns / self.count.max(1);
         match self.rule {
@@ -253,13 +253,13 @@ impl<'a> SlowService<'a> {
         }
     }
 
-    /// So late came the answers of a peer that they may have been sent in time and lost on the way.
+    /// Whether a peer's answers are late by little enough that they may have been sent in time and lost on the way.
     pub(crate) fn may_be_lost(&self) -> bool {
         matches!(self.rule, Rule::Excess(_) | Rule::GivenUp)
             && self.lost_ns < self.count.saturating_mul(limits::SLOW_PEER.ns())
     }
 
-    /// What it cost: the caller's time, where the caller is here.
+    /// What it cost: the caller's time, where the caller is on this host.
     pub(crate) fn lost(&self) -> Lost {
         let mut lost = Lost::unknown();
         let (mut left, usual) = (self.lost_ns, self.usual_ns.unwrap_or(0));
@@ -298,10 +298,11 @@ impl<'a> SlowService<'a> {
         })
     }
 
-    /// Over how many connections the slow ones went: a few are told, and the others are taken to be spread likewise.
+    /// How many connections the slow ones went over: a few are recorded, and the others are assumed to be spread in the
+    /// same way.
     fn connections(&self) -> u64 {
         if self.rule == Rule::GivenUp {
-            // Each closed its own.
+            // Each closed its own connection.
             return self.count;
         }
         let told = self.slow.len() as u64;
@@ -310,7 +311,7 @@ impl<'a> SlowService<'a> {
         likewise.min(self.over).max(over.len() as u64)
     }
 
-    /// The place: its rivals are asked about it by its exchanges, and by the ends that were slow.
+    /// The place: its rivals are asked by its exchanges, and by the ends that were slow.
     pub(crate) fn place(&self) -> Place {
         let own = self.slow.iter().filter_map(|t| t.end);
         let peers = own.clone().filter_map(|id| self.story.conn(id)?.peer);
@@ -406,7 +407,7 @@ impl<'a> SlowService<'a> {
             .max(self.lost_ns)
     }
 
-    /// When the first of the slow ones that are told began.
+    /// When the first individually recorded slow one began.
     pub(crate) fn since(&self) -> Since {
         let began = self.slow.iter().map(|t| t.x.began_ns).min();
         let at = began.unwrap_or(self.story.start_ns);
@@ -418,7 +419,7 @@ impl<'a> SlowService<'a> {
         Since::at(self.story, at, kind)
     }
 
-    /// Rows of the exchanges that are told.
+    /// Rows of the individually recorded exchanges.
     pub(crate) fn rows(&self) -> impl Iterator<Item = RowRef> + '_ {
         self.slow.iter().map(|t| t.row)
     }
@@ -438,7 +439,7 @@ pub(crate) fn is_answered_here(story: &Story, exchanges: &Exchanges) -> bool {
     ends.any(|(_, conn)| conn.peer.is_some() || conn.listener.is_some())
 }
 
-/// The ways in which the exchanges of a service may be slow, each with what it needs at least.
+/// The ways in which the exchanges of a service may be slow, each with the least that it needs.
 pub(crate) fn refuted(exchanges: &Exchanges) -> Vec<Option<Answered>> {
     let all = &exchanges.all;
     let Some(usual) = exchanges.response() else {

@@ -6,14 +6,14 @@ use crate::limits;
 
 use super::path::{End, Path, lost, median_of, rate, rwnd_share, usual_rtt};
 
-/// The round trip from which on something waits in the queue of transfers that have such a one: of a queue that is much
-/// deeper than the path, what is nearer to theirs than to the shortest does, as factors go.
+/// The round trip from which on something waits in the transfers' queue: where the queue is much deeper than the path,
+/// one that is nearer (as a factor) to their round trip than to the shortest.
 pub(crate) fn alike_us(rtt_us: u32, shortest_us: u32) -> f64 {
     let (rtt, shortest) = (f64::from(rtt_us), f64::from(shortest_us));
     (limits::QUEUE_ALIKE.share() * rtt).min((rtt * shortest).sqrt())
 }
 
-/// The round trip from which on a queue counts as deep, on a path whose shortest is this, where these send.
+/// The round trip from which on a queue counts as deep, on a path with this shortest round trip and these senders.
 pub(crate) fn least_us(shortest: u32, ends: &[End]) -> u32 {
     let times = if all_bbr(ends) {
         limits::QUEUE_TIMES_BBR.times()
@@ -24,7 +24,7 @@ pub(crate) fn least_us(shortest: u32, ends: &[End]) -> u32 {
     times.max(shortest.saturating_add(limits::QUEUE_DELAY.us()))
 }
 
-/// Whether all of those that fill a link do it by BBR.
+/// Whether all ends that fill a link use BBR.
 pub(crate) fn all_bbr(ends: &[End]) -> bool {
     let mut bulk = ends.iter().filter(|e| is_bulk(e)).peekable();
     bulk.peek().is_some() && bulk.all(|e| e.transfer.congestion.starts_with("bbr"))
@@ -36,7 +36,7 @@ pub(crate) struct Queue<'a> {
     pub(crate) bulk: Vec<End<'a>>,
     /// The others that suffer.
     pub(crate) late: Vec<End<'a>>,
-    /// All that is no bulk transfer, late or not.
+    /// Everything but bulk transfers, late or not.
     pub(crate) beside: Vec<End<'a>>,
     /// The shortest round trip of the path, and that of the transfers, µs.
     pub(crate) min_rtt_us: u32,
@@ -44,7 +44,7 @@ pub(crate) struct Queue<'a> {
 }
 
 impl<'a> Queue<'a> {
-    /// That of a path, if a deep one stands there.
+    /// The queue of a path, if a deep one stands there.
     pub(crate) fn of(path: &'a Path<'a>) -> Option<Queue<'a>> {
         let min_rtt_us = path.min_rtt_us()?;
         let least = least_us(min_rtt_us, &path.ends);
@@ -56,7 +56,7 @@ impl<'a> Queue<'a> {
             return None;
         }
         let rtt_us = median_rtt(&bulk)?;
-        // How deep it is the transfers say, which are in flight all the time.
+        // The transfers, in flight all the time, tell how deep it is.
         let alike = alike_us(rtt_us, min_rtt_us);
         let waits = |e: &End| usual_rtt(e).is_some_and(|rtt| f64::from(rtt) >= alike);
         let queue = Queue {
@@ -72,7 +72,7 @@ impl<'a> Queue<'a> {
         (deep && little && rwnd_share(&queue.bulk) <= limits::QUEUE_RWND.share()).then_some(queue)
     }
 
-    /// What was lost found it as long as that: it is its end that drops.
+    /// Packets were lost when it was this long: its end drops.
     fn is_full(&self, least_us: u32) -> bool {
         let at_loss = self.bulk.iter().flat_map(|e| e.transfer.resends.rtts.all());
         let usual = median(&mut at_loss.copied().collect::<Vec<u32>>());
@@ -85,7 +85,7 @@ impl<'a> Queue<'a> {
         lost(&self.bulk) as f64 / sent.max(1) as f64
     }
 
-    /// What moves in a time at the rate of all transfers together, bytes.
+    /// Bytes that all transfers together move in this time at their rate.
     pub(crate) fn bytes_in(&self, us: u32) -> f64 {
         rate(&self.bulk) * f64::from(us) / 1e6
     }
@@ -96,7 +96,7 @@ impl<'a> Queue<'a> {
     }
 }
 
-/// Round trip of ends while they had data in flight, in the median, µs.
+/// Round trip of ends while they had data in flight (median), µs.
 pub(crate) fn median_rtt(ends: &[End]) -> Option<u32> {
     Some(median_of(ends, |e| Some(usual_rtt(e)?.into()))? as u32)
 }

@@ -1,4 +1,4 @@
-//! When late connects came through, against the settings of the timer that retransmits SYNs.
+//! When late connects got through, against the settings of the timer that retransmits SYNs.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use crate::finding::Check;
 use crate::limits;
 use crate::modes::{step, syn_schedule_of};
 
-/// Times of the schedule that are shown.
+/// The most times of the schedule that are shown.
 const SHOWN_TIMES: usize = 4;
 
-/// A connect that retransmitted its SYN n times is through a round trip after the time that the settings of
-/// its namespace give for the n-th: else something else let it in, or kept it out. `quick`: how soon the first
-/// is retransmitted where a stray ACK answered it.
+/// A connect that retransmitted its SYN n times gets through a round trip after the time that its namespace's settings
+/// give for the n-th: otherwise something else let it in, or kept it out. `quick`: how soon the first is retransmitted
+/// where a stray ACK answered it.
 pub(crate) fn check<'c>(
     story: &Story,
     conns: impl Iterator<Item = &'c Conn>,

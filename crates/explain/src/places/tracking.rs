@@ -19,20 +19,20 @@ use crate::whole::{NO_CONNECTION, Whole};
 /// Connection tracking of a namespace, and the SYNs to a place that it dropped.
 pub(crate) struct Tracking<'a> {
     pub(crate) story: &'a Story,
-    /// Where the SYNs went; none where no firewall here dropped one.
+    /// Where the SYNs went; `None` where no firewall here dropped one.
     pub(crate) syns: Option<Rc<UnansweredSyns<'a>>>,
     pub(crate) netns: u32,
-    /// SYNs that it dropped, not a rule.
+    /// SYNs that it dropped, and not a rule.
     pub(crate) lost: u64,
     /// Connections that were opened or tried.
     of: u64,
     pub(crate) table: Option<Table>,
     /// Packets that it could not insert, with the row.
     failed: Option<(u64, RowRef)>,
-    /// Connections of this host to the place that had an entry when SYNs were dropped: the fewest; and the
-    /// most there ever were. None where no client is here.
+    /// Connections of this host to the place that had an entry when SYNs were dropped: the fewest; and the most at any
+    /// time. `None` where no client is here.
     pub(crate) held: Option<(u64, u64)>,
-    /// Connects of this host that lost a SYN, and those of them that lost a second one.
+    /// Connects of this host that lost a SYN, and those that lost a second one.
     pub(crate) lost_again: (u64, u64),
     /// SYNs that connects of this host lost.
     own: u64,
@@ -128,7 +128,7 @@ pub(crate) const DROPPED: Limited<Tracked> = from(
     },
 );
 
-/// It counts those that it could not insert. Other packets may fail to get an entry, too, so the count is rarely
+/// It counts packets that it could not insert. Other packets may fail to get an entry, too, so the count is rarely
 /// lower.
 pub(crate) const NOT_INSERTED: Limited<Tracked> = from(
     &limits::MOST,
@@ -140,19 +140,19 @@ pub(crate) const NOT_INSERTED: Limited<Tracked> = from(
     },
 );
 
-/// SYNs were dropped when as many connections had an entry as ever: there are no more to be had.
+/// SYNs were dropped when as many connections had an entry as at any time: no more are available.
 pub(crate) const NO_PORT_LEFT: Limited<Tracked> = from(&limits::SNAT_FULL, HELD, |at| at.held());
 /// Ports were left when SYNs were dropped.
 pub(crate) const PORTS_LEFT: Limited<Tracked> = below(&limits::SNAT_FULL, HELD, |at| at.held());
 const HELD: &str = "of the maximum of entries existed when SYNs were dropped";
 
-/// A range that is full drops the next SYN as well.
+/// A full range drops the next SYN as well.
 pub(crate) const AGAIN: Limited<Tracked> = from(&limits::MOST, TWICE, |at| at.twice());
-/// Two that race for an entry find another a second later.
+/// Two packets that race for an entry find another a second later.
 pub(crate) const ONCE: Limited<Tracked> = below(&limits::MOST, TWICE, |at| at.twice());
 const TWICE: &str = "of those that lost a SYN lost a second one";
 
-/// Whether ports were left only clients on this host show.
+/// Only clients on this host show whether ports were left.
 pub(crate) const ELSEWHERE: Limited<Tracked> = below(
     &limits::TRACKED_CLIENTS,
     "from clients on this host",
@@ -187,7 +187,7 @@ impl<'a> Tracking<'a> {
         }
     }
 
-    /// Of a namespace that dropped no SYN.
+    /// A namespace that dropped no SYN.
     fn of_none(whole: &Whole<'a>, netns: u32) -> Tracking<'a> {
         Tracking {
             story: whole.story,
@@ -258,7 +258,7 @@ impl<'a> Tracking<'a> {
         }
     }
 
-    /// What is said of the SYNs that it dropped, for whichever reason.
+    /// The case for the SYNs that it dropped, for any reason.
     pub(crate) fn case(&self, syns: &UnansweredSyns<'a>, cause: Cause, scope: Scope) -> Case<'a> {
         let (lost, passed) = (self.lost, syns.passed());
         Case::new(self.story, cause, scope)
@@ -279,7 +279,7 @@ impl<'a> Tracking<'a> {
     }
 }
 
-/// The connections with an entry, as they fill what there is, if they do.
+/// The connections with an entry, if they fill the range.
 fn fullest(place: &UnansweredSyns) -> Option<(u64, u64)> {
     let [open, lingering] = [0, limits::TRACKED_LINGERS.ns()].map(|ns| held(place, ns));
     let is_full = |(least, most): (u64, u64)| most > 0 && limits::SNAT_FULL.reached(least, most);
@@ -297,8 +297,8 @@ fn lost_again(place: &UnansweredSyns) -> (u64, u64) {
     (of(1), of(2))
 }
 
-/// Connections of this host to the place with an entry: the fewest when a SYN was dropped, and the most, where
-/// entries outlive their connections so long, ns; `None` where no client is here.
+/// Connections of this host to the place with an entry: the fewest when a SYN was dropped, and the most, where entries
+/// outlive their connections by this time, ns; `None` where no client is here.
 fn held(place: &UnansweredSyns, lingers_ns: u64) -> Option<(u64, u64)> {
     let story = place.story;
     let all = || story.all(&place.clients).map(|(_, c)| c);

@@ -1,5 +1,5 @@
-//! Places whose clients get no answer to SYNs: what was dropped on this host, and what is known
-//! of the listener there. Three causes share it: a firewall here, a full table here, the path.
+//! Places whose clients get no answer to SYNs: what was dropped on this host, and what is known of the listener there.
+//! Three causes share it: a firewall here, a full table here, the path.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::say::{Quantity, say};
 /// Places looked at one by one.
 const MAX_PLACES: usize = 65_536;
 
-/// Whether the function that dropped it walks the rules of a chain, as newer kernels tell.
+/// Whether the function that dropped it walks the rules of a chain, as newer kernels report.
 fn by_rule(group: &Group) -> bool {
     let location = group.location.as_deref().unwrap_or("");
     location.contains("do_chain") || location.contains("do_table")
@@ -29,14 +29,14 @@ pub(crate) struct UnansweredSyns<'a> {
     pub(crate) story: &'a Story,
     netns: Option<u32>,
     pub(crate) at: Endpoint,
-    /// The listener, where it is what was asked about.
+    /// The listener, if the question was about it.
     listener: Option<u32>,
     /// Connects of this host.
     pub(crate) clients: Vec<ConnId>,
     /// SYNs for it that were dropped on this host, whether leaving or coming in.
     pub(crate) dropped: Vec<&'a Group>,
     pub(crate) times: ConnectTimes,
-    /// Connects that a TIME_WAIT socket or a stray ACK answered: not silent.
+    /// Connects that a TIME_WAIT socket or a stray ACK answered: these did get an answer.
     pub(crate) strays: u64,
     /// SYNs that met an established socket there.
     pub(crate) half_open: u64,
@@ -120,7 +120,7 @@ impl AtServers {
     }
 }
 
-/// Whether nothing answered a SYN of it.
+/// Whether nothing answered a SYN of this connect.
 fn is_silent(story: &Story, conn: &Conn) -> bool {
     conn.connects() && (conn.syn_retries > 0 || gave_up(story, conn).is_some())
 }
@@ -169,7 +169,7 @@ impl<'a> UnansweredSyns<'a> {
         AtServers::of(story).unanswered(story, (netns, at), clients, dropped.collect())
     }
 
-    /// The place of a listener, at whichever of its addresses.
+    /// The place of a listener, at any of its addresses.
     pub(crate) fn of_listener(here: ListenerPlace<'a>) -> UnansweredSyns<'a> {
         let (story, local) = (here.story, here.listener.local);
         let any = local.addr.ip().is_unspecified();
@@ -200,8 +200,8 @@ impl<'a> UnansweredSyns<'a> {
             ids.filter_map(|id| self.story.conn(*id))
         };
         let told = all().filter(|c| c.unreachable().is_some());
-        // A program that does not block in connect() has fetched the error when it closes: as many ICMP
-        // messages must have come to its namespace. Those of ICMPv6 are not recorded: of these nobody knows.
+        // A program that does not block in connect() has fetched the error when it closes: as many ICMP messages must
+        // have come to its namespace. ICMPv6 messages are not recorded, so IPv6 connects are left out.
         let mut at_once: BTreeMap<u32, Vec<&Conn>> = BTreeMap::new();
         let counted = all().filter(|c| c.remote.addr.ip().is_ipv4());
         for conn in counted.filter(|c| fails_at_once(self.story, c)) {
@@ -215,7 +215,7 @@ impl<'a> UnansweredSyns<'a> {
         told.chain(believed.flat_map(|(_, conns)| conns)).collect()
     }
 
-    /// Whether errors answer the SYNs, though perhaps not all: somebody rejects them.
+    /// Whether errors answer the SYNs, though perhaps not all: something rejects them.
     pub(crate) fn is_rejected(&self) -> bool {
         let told = self.unreachable().len() as u64;
         told > 0 && told.saturating_mul(limits::ICMP_RATION.count()) >= self.times.silent()
@@ -256,7 +256,7 @@ impl<'a> UnansweredSyns<'a> {
         self.firewalled().max_by_key(|g| g.count).map(|g| g.netns)
     }
 
-    /// SYNs dropped on this host for whatever reason.
+    /// SYNs dropped on this host for any reason.
     pub(crate) fn drops_here(&self) -> u64 {
         self.dropped.iter().map(|g| g.count).sum()
     }
@@ -303,7 +303,7 @@ impl<'a> UnansweredSyns<'a> {
         self.listener_place().map_or(0, |place| place.dropped())
     }
 
-    /// Handshakes that came through.
+    /// Handshakes that completed.
     pub(crate) fn passed(&self) -> u64 {
         let clients = self.story.all(&self.clients);
         let here = clients.filter(|(_, c)| c.established_ns.is_some()).count() as u64;
@@ -314,7 +314,7 @@ impl<'a> UnansweredSyns<'a> {
         here.max(accepted)
     }
 
-    /// How many suffer: the clients themselves when they are here, else what was dropped.
+    /// How many suffer: the clients themselves if they are here, else what was dropped.
     pub(crate) fn impact(&self, dropped: u64, passed: u64) -> Impact {
         if !self.times.delayed.is_empty() {
             return self.times.impact(dropped, passed);
@@ -349,14 +349,14 @@ impl<'a> UnansweredSyns<'a> {
         }
     }
 
-    /// Where the clients are; they are told of when the place is not here.
+    /// Where the clients are; used when the place is not here.
     pub(crate) fn client_netns(&self) -> Option<u32> {
         let mut clients = self.story.all(&self.clients).map(|(_, c)| c);
         let silent = clients.find(|c| is_silent(self.story, c));
         silent.map(|c| c.netns)
     }
 
-    /// Of a listener on another host nobody knows, but for SYNs that never came as far.
+    /// A listener on another host is unknown, except for SYNs that never got that far.
     pub(crate) fn dropped_on_the_way(&self) -> Option<Step> {
         let here = self.drops_here();
         let dropped_here = Quantity::of(here, "SYN").rows(self.drop_rows());
@@ -368,7 +368,7 @@ impl<'a> UnansweredSyns<'a> {
         })
     }
 
-    /// Connects that have waited so long, ns, for an answer, and since when: in which nobody else had one.
+    /// Connects that have waited at least this long, ns, for an answer, while no other connect got one.
     pub(crate) fn hanging(&self, least_ns: u64) -> Vec<(ConnId, &'a Conn)> {
         let story = self.story;
         let all = || {
@@ -421,7 +421,7 @@ impl<'a> UnansweredSyns<'a> {
         seen.chain([self.drops_step(self.firewalled())]).collect()
     }
 
-    /// Every SYN that was dropped was retransmitted or is still waited for.
+    /// Every dropped SYN was retransmitted, or its answer is still awaited.
     pub(crate) fn drops_check(&self, dropped: u64) -> Option<Check> {
         if self.times.retries == 0 || !self.story.health.sees(&SourceName::Retransmits) {
             return None;
@@ -442,7 +442,7 @@ impl<'a> UnansweredSyns<'a> {
         })
     }
 
-    /// Connections to the place that retransmitted data, of those established.
+    /// Connections to the place that retransmitted data, and those established.
     pub(crate) fn data_resent(&self) -> (u64, u64) {
         let all = self.story.all(&self.clients).map(|(_, c)| c);
         let established = all.filter(|c: &&Conn| c.established_ns.is_some());

@@ -1,5 +1,5 @@
-//! What a window or a buffer lets pass once per round trip, beside what passed: whether it holds a transfer back by
-//! its size.
+//! What a window or a buffer lets pass once per round trip, compared with what passed: whether its size holds a
+//! transfer back.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::places::path::{End, empty_us, ends, rwnd_share, sample_rows, usual_rt
 use crate::say::{Quantity, say};
 use crate::verdict::{Answered, Test, every};
 
-/// What so many bytes per round trip allow.
+/// The rate that a number of bytes per round trip allows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allowance {
     pub(crate) bytes: u32,
@@ -27,7 +27,7 @@ pub(crate) struct Allowance {
 }
 
 impl Allowance {
-    /// Of an end with so many bytes; `None` when its round trip or they are not known.
+    /// The allowance of an end with this many bytes; `None` when its round trip or the bytes are unknown.
     fn of(end: &End, bytes: u32) -> Option<Allowance> {
         let min_rtt_us = end.transfer.min_rtt_us;
         (bytes > 0 && min_rtt_us > 0).then(|| Allowance {
@@ -50,12 +50,12 @@ impl Allowance {
         Allowance::of(end, end.transfer.sndbuf)
     }
 
-    /// Bytes per second, of an empty path.
+    /// Bytes per second on an empty path.
     pub(crate) fn per_s(&self) -> f64 {
         f64::from(self.bytes) / f64::from(self.min_rtt_us) * 1e6
     }
 
-    /// Far more would have passed than did: it is not its size.
+    /// It allowed far more than passed: its size is not the limit.
     pub(crate) fn has_room(&self) -> bool {
         self.rate * limits::SPARE.times() <= self.per_s()
     }
@@ -65,8 +65,8 @@ impl Allowance {
         self.is_path_empty() && self.is_lasting() && !self.has_room()
     }
 
-    /// It was filled once per round trip, for longer than it takes to grow. Where it limits, less stands in queues than
-    /// it holds itself: the round trip is below twice the shortest.
+    /// It was filled once per round trip, for longer than it takes to grow. Where it is the limit, less stands in
+    /// queues than it holds itself: the round trip is below twice the shortest.
     pub(crate) fn is_filled(&self) -> bool {
         let below = f64::from(self.usual_rtt_us)
             < limits::USUAL_BELOW_TWICE.times() * f64::from(self.min_rtt_us);
@@ -95,7 +95,7 @@ impl Allowance {
         )
     }
 
-    /// The one in the middle, by what it lets pass.
+    /// The median by what it lets pass.
     pub(crate) fn usual(all: impl IntoIterator<Item = Allowance>) -> Option<Allowance> {
         let mut all: Vec<Allowance> = all.into_iter().collect();
         let usual = median(&mut all.iter().map(Allowance::per_s).collect::<Vec<_>>())?;
@@ -114,7 +114,7 @@ pub(crate) struct HeldBack<'a> {
     pub(crate) all: u64,
 }
 
-/// Whether it moved enough to judge by, to another host or namespace, by windows that are not those of old stacks.
+/// Whether it moved enough to judge by, to another host or namespace, over windows that are not those of old stacks.
 fn moves(end: &End) -> bool {
     let scaled = end.conn.agreed.is_some_and(|a| a.window_scaling);
     let bulk = end.transfer.acked() >= limits::BULK.bytes()
@@ -141,12 +141,12 @@ pub(crate) fn held_back(story: &Story) -> Vec<HeldBack<'_>> {
     places.filter(|p| !p.held.is_empty()).collect()
 }
 
-/// Of ends that wait for their peer's window: those that fill it once per round trip.
+/// The ends waiting for their peer's window that fill it once per round trip.
 pub(crate) fn filled(story: &Story, ends: &[End]) -> Vec<Allowance> {
     let allowances = ends.iter().filter_map(|e| Allowance::of_window(story, e));
     allowances.filter(Allowance::is_filled).collect()
 }
-/// Whether an end that sends waited as long for the window of its peer as a finding needs.
+/// Whether a sending end waited for its peer's window for as long as a finding needs.
 pub(crate) fn waited_for_window(end: &End) -> Option<Answered> {
     let share = rwnd_share(&[*end]);
     let step = say!(

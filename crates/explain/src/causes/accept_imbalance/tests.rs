@@ -1,4 +1,4 @@
-//! C38 is named for one queue of several that stands, with the process that holds that socket.
+//! C38 is named if one of several queues stands, with the process that holds that socket.
 
 use crate::causes::slow_accept::tests::late;
 use crate::causes::testing::{found, only};
@@ -8,7 +8,7 @@ use synth::{Dial, Fixture, Listen};
 const ID: &str = "accept-imbalance";
 const PIDS: [(u32, &str); 4] = [(812, "w0"), (813, "w1"), (814, "w2"), (815, "w3")];
 
-/// Four workers with a queue each, and who holds the sockets; late requests beside.
+/// Four workers with a queue each, and the holders of the sockets; late requests beside.
 fn workers(
     queues: [Vec<u32>; 4],
     held_by: impl Fn(usize) -> Vec<(u32, u32, &'static str, &'static str)>,
@@ -29,7 +29,7 @@ fn workers(
     f
 }
 
-/// Each holds its own.
+/// Each worker holds its own socket.
 fn own(nth: usize) -> Vec<(u32, u32, &'static str, &'static str)> {
     let (pid, comm) = PIDS[nth];
     vec![(pid, 1, comm, "S")]
@@ -59,7 +59,7 @@ fn one_worker_does_not_accept() {
     assert_eq!(f.scope.pids, [814]);
     assert!(f.title.contains("5 connections wait"), "{}", f.title);
     assert!(says(&f, "1 of 4 sockets"), "{:?}", f.evidence);
-    // Of a long recording it stands for a part.
+    // It stands for part of a long recording.
     let mut for_a_while = one_stands();
     for_a_while[2] = vec![0, 0, 0, 0, 0, 0, 0, 8, 12, 16, 0];
     let all = found(&workers(for_a_while, own));
@@ -73,7 +73,7 @@ fn a_second_is_enough_where_requests_tell_how_long_they_waited() {
     once[2] = vec![0, 0, 0, 0, 0, 14, 0, 0, 0, 0, 0];
     let all = found(&workers(once.clone(), own));
     assert_eq!(all[0].cause, ID, "{all:#?}");
-    // Samples alone may have met it in the moment before it was emptied.
+    // Samples alone may have caught it right before it was emptied.
     let mut sampled = workers(once, own);
     sampled.requests.clear();
     sampled.exchanges.clear();
@@ -109,7 +109,7 @@ fn one_that_samples_missed_is_told_by_those_that_overtook() {
         "{}",
         all[0].title
     );
-    // Nobody else was served meanwhile.
+    // No other connection was served meanwhile.
     let all = found(&missed(2));
     assert_eq!(all[0].cause, "slow-accept", "{all:#?}");
     assert_eq!(all[0].scope.pid, Some(812));
@@ -147,7 +147,7 @@ fn all_of_them_accept_late() {
         &workers([queue(), queue(), queue(), queue()], own),
         "slow-accept",
     );
-    // A queue that is emptied is not one that stands.
+    // A queue that is emptied does not stand.
     let mut few = one_stands();
     few[2] = vec![0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 0];
     assert!(found(&workers(few, own)).iter().all(|f| f.cause != ID));

@@ -16,9 +16,9 @@ use crate::shell;
 enum Strain {
     /// More arrived per second than were taken.
     Overload(f64, f64),
-    /// As many, but for so long nothing was taken; arrivals per second, ns.
+    /// As many were taken as arrived, but for a while nothing was; arrivals per second, ns.
     Pause(f64, u64),
-    /// Many came at once, or it is not known.
+    /// Many came at once, or it is unknown.
     Burst,
 }
 

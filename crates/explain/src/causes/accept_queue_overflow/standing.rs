@@ -1,5 +1,5 @@
-//! A queue that was full before the recording began, and out of which nothing was taken: no counter need rise
-//! for it, as clients that have given up, or use connections that they have, send no SYN.
+//! A queue that was full before the recording began and from which nothing was taken: its counters need not rise, as
+//! clients that have given up, or use the connections that they have, send no SYN.
 
 use analysis::account;
 use analysis::words::{duration, plural};
@@ -15,16 +15,16 @@ pub(super) struct Standing {
     /// From the first sample to the last, ns.
     for_ns: u64,
     rows: [RowRef; 2],
-    /// Those of them that were sampled.
+    /// The sampled ones among them.
     ids: Vec<ConnId>,
 }
 
 impl Standing {
-    /// That of a listener no queue of which was seen with room, none of which took a connection.
+    /// The standing queue of a listener whose queues were never seen with room and which accepted nothing.
     pub(super) fn of(here: ListenerPlace) -> Option<Standing> {
         let listener = here.listener;
         let full = listener.socks.iter().find(|s| s.stood_full())?;
-        // With SO_REUSEPORT the others may serve; one that hangs among them is another matter.
+        // With SO_REUSEPORT the other sockets may serve; one that hangs among them is another matter.
         let alone = listener.socks.len() == 1 && listener.call.is_none();
         if !alone || here.accepted() > 0 {
             return None;
@@ -69,7 +69,7 @@ impl Standing {
         Impact::of(self.waiting, self.waiting, "connections", says)
     }
 
-    /// The time that each of them waited; of those that no sample shows, as long as the queue was seen.
+    /// How long each of them waited; for those that no sample shows, as long as the queue was seen.
     pub(super) fn lost(&self, story: &Story) -> Lost {
         let mut lost = Lost::unknown();
         for (_, conn) in story.all(&self.ids) {

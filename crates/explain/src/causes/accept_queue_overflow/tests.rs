@@ -1,4 +1,4 @@
-//! C04 is named when the accept queue overflows, with who does not accept.
+//! C04 is named when the accept queue overflows, with the process that does not accept.
 
 use recording::tables::{Event, Wait};
 use recording::{EventKind, SourceName, TcpState, Waker, counter};
@@ -49,7 +49,7 @@ fn the_longest_time_without_a_handshake_is_told() {
     assert!((1_990.0..2_010.0).contains(pause), "{pause}");
     let says = "Outage: it accepted nothing for 2 s, beginning ";
     assert!(f.impact.says.contains(says), "{}", f.impact.says);
-    // More arrived than were taken: that is what the advice is about, here.
+    // More arrived than were taken: here the advice is about that.
     assert!(f.advice.iter().any(|a| a.expected.contains("overload")));
     // What its one thread did meanwhile.
     recording.thread(812, "iperf3", [0.01, 0.0]);
@@ -79,7 +79,7 @@ fn the_longest_time_without_a_handshake_is_told() {
 #[test]
 fn a_server_that_kept_up_but_for_a_pause_is_not_told_to_be_faster() {
     let mut recording = cases::accept_queue();
-    // As many more were taken at once as make the mean that of the arrivals.
+    // Enough are taken at once to make the mean that of the arrivals.
     for i in 0..30_000u32 {
         recording.dial(Dial {
             from: format!("10.79.{}.2:{}", 10 + i / 3_000, 30_000 + i % 3_000),
@@ -225,7 +225,8 @@ fn drops_of_one_listener_are_not_blamed_on_another() {
         held_by: vec![(900, 1, "idle", "S")],
         ..Listen::default()
     });
-    // The namespace's overflows are of the one whose queue is full; this one drops what fits no connection.
+    // The namespace's overflows belong to the listener with the full queue; this one drops packets that fit no
+    // connection.
     f.listen(Listen {
         at: "10.79.0.1:7000",
         held_by: vec![(901, 1, "public", "S")],
@@ -269,7 +270,7 @@ fn a_dual_stack_listener_owns_its_mapped_clients() {
 #[test]
 fn a_listener_made_during_the_recording_dropped_all_of_its_drops_in_it() {
     let mut f = cases::accept_queue();
-    // Sampled late: most of what it dropped it had dropped before.
+    // Sampled late: it had dropped most of it before.
     for row in &mut f.listeners {
         row.drops = 2_400;
     }
@@ -352,7 +353,7 @@ fn a_queue_that_has_room_or_moves_is_not_standing() {
         vec![0, 5, 5, 5],
         vec![5, 3, 5],
     ] {
-        // Who waits in it is told all the same, as what it is.
+        // Connections that wait in it are still reported, under the cause that fits.
         let told = found(&standing(queue.clone(), "S"));
         assert!(told.iter().all(|f| f.cause == "slow-accept"), "{queue:?}");
     }

@@ -1,4 +1,4 @@
-//! C20 is named when transfers stand in a queue of their own making, and not for any used link.
+//! C20 is named when transfers stand in a queue of their own making, and not for just any used link.
 
 use recording::SourceName;
 
@@ -41,7 +41,7 @@ fn look_alikes_are_not_bufferbloat() {
 
 #[test]
 fn a_shorter_queue_is_told_where_somebody_waits_in_it() {
-    // 60 ms, of a path of 20 ms.
+    // 60 ms on a path of 20 ms.
     let mut recording = cases::bloated();
     for socket in &mut recording.sockets {
         let waits = socket.rtt_us.is_some_and(|us| us > 200_000);
@@ -56,7 +56,7 @@ fn a_shorter_queue_is_told_where_somebody_waits_in_it() {
 
 #[test]
 fn what_lags_behind_a_queue_that_grows_waits_in_it() {
-    // Of 240 ms, over a path of 20 ms: 69 ms are as many times the one as the other is times that.
+    // 240 ms on a path of 20 ms: 69 ms is their geometric mean.
     let level = |us| {
         let mut recording = cases::bloated();
         let beside =
@@ -73,7 +73,7 @@ fn what_lags_behind_a_queue_that_grows_waits_in_it() {
 
 #[test]
 fn what_bbr_keeps_in_flight_itself_is_no_deep_buffer() {
-    // Five times 20 ms is what several of them make of any path; eleven times is a buffer.
+    // Several transfers make five times 20 ms of any path; eleven times is a buffer.
     let mut recording = cases::bloated();
     for socket in &mut recording.sockets {
         socket.congestion = Some("bbr".into());

@@ -1,4 +1,4 @@
-//! Connects that an error answers and not a reset: ICMP says so, or this host cannot send.
+//! Connects answered by an error and not a reset: ICMP reports it, or this host cannot send.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub(super) fn find(story: &Story) -> Vec<Finding> {
     places(story).iter().filter_map(judge).collect()
 }
 
-/// Who answered, as far as this host tells.
+/// What answered, as far as this host can tell.
 enum By<'a> {
     /// A rule of this host.
     Rule(&'a Group),
@@ -31,11 +31,11 @@ enum By<'a> {
 struct Rejected<'a> {
     place: &'a UnansweredSyns<'a>,
     by: By<'a>,
-    /// The error that most met, where its name is known.
+    /// The error that most of them met, where its name is known.
     error: Option<&'a str>,
-    /// Those that met one.
+    /// The connects that met one.
     failed: Vec<&'a Conn>,
-    /// Those besides that nothing answered at all: ICMP messages are rationed.
+    /// Further connects that nothing answered at all: ICMP messages are rate-limited.
     silent: u64,
     tried: u64,
 }
@@ -65,7 +65,7 @@ impl<'a> Rejected<'a> {
         })
     }
 
-    /// Those that met an error, and those that nothing answered.
+    /// Connects that met an error, and those that nothing answered.
     fn in_vain(&self) -> u64 {
         self.failed.len() as u64 + self.silent
     }
@@ -209,7 +209,7 @@ fn steps(rejected: &Rejected) -> Vec<Step> {
     steps
 }
 
-/// What ICMP told, this host counted; for IPv6 elsewhere.
+/// This host counts ICMP errors received; for IPv6 elsewhere.
 fn counted(rejected: &Rejected) -> Option<Check> {
     let (story, netns) = (rejected.place.story, rejected.netns());
     let known = rejected.failed.iter().all(|c| c.family == 4) && story.counters.covers(netns);
@@ -239,7 +239,7 @@ fn ruled_out(rejected: &Rejected) -> [RuledOut; 2] {
     ]
 }
 
-/// What else there is to do where the next hop is not known: its entry may be an old one, or find no room.
+/// What else helps where the next hop is not known: its entry may be stale, or find no room.
 fn neighbours(rejected: &Rejected) -> Vec<Advice> {
     if !matches!(rejected.by, By::Neighbour) {
         return Vec::new();
@@ -250,7 +250,7 @@ fn neighbours(rejected: &Rejected) -> Vec<Advice> {
     } else {
         "neighbours6"
     };
-    // The sum of all namespaces has the limit.
+    // The limit is on the sum over all namespaces.
     let table = story.structures.get(0, structure).map(|s| s.fullest);
     let full = table.filter(|t| {
         t.share()
@@ -311,7 +311,7 @@ fn advice(rejected: &Rejected, scope: &Scope) -> Advice {
         ))
 }
 
-/// How many connects to a place an error ended.
+/// How many connects to a place ended with an error.
 pub(super) fn refuted(place: &UnansweredSyns) -> Option<Answered> {
     let (n, of) = (place.unreachable().len() as u64, place.clients.len() as u64);
     let says = || {

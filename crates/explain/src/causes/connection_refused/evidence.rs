@@ -69,7 +69,7 @@ fn resets(place: &Refusals) -> Option<Step> {
     Some(step)
 }
 
-/// The namespace that counted as many resets sent, when nothing else tells who sent them.
+/// The namespace that counted as many resets sent, if nothing else shows who sent them.
 fn counted(place: &Refusals) -> Option<Step> {
     if place.told() {
         return None;

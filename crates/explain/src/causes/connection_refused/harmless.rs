@@ -17,7 +17,7 @@ pub(super) struct Harmless {
     pub(super) fix: [String; 2],
 }
 
-/// `None` when a client may miss the service.
+/// `None` when a client may lack the service.
 pub(super) fn of(place: &Refusals) -> Option<Harmless> {
     if go_on(place) {
         let (at, n) = (place.at, count(place.refused()));
@@ -52,7 +52,7 @@ fn go_on(place: &Refusals) -> bool {
     served > 0.0 && served >= limits::GO_ON.share() * place.refused() as f64
 }
 
-/// Why they are probes; `None` when a client may miss the service.
+/// Why they are probes; `None` when a client may lack the service.
 fn why(place: &Refusals) -> Option<&'static str> {
     if place.ids.is_empty() {
         let unheard = !was_listening(place);
@@ -96,7 +96,7 @@ fn others_serve(place: &Refusals) -> bool {
     })
 }
 
-/// The fixed interval at which connect() is called, ns; `None` when it is called as it comes.
+/// The fixed interval at which connect() is called, ns; `None` when calls are irregular.
 fn interval_ns(place: &Refusals) -> Option<u64> {
     let mut began: Vec<u64> = place.clients().map(|c| c.start_ns).collect();
     began.sort_unstable();

@@ -29,7 +29,7 @@ fn both_ends_here() {
 fn only_the_server_here() {
     let mut recording = cases::refused();
     recording.seen_from(SERVER);
-    // Nobody here misses it.
+    // No client here lacks it.
     assert!(found(&recording).is_empty());
     let notes = explain(&recording.write().unwrap()).unwrap().notes;
     let [note] = &notes[..] else {
@@ -40,7 +40,7 @@ fn only_the_server_here() {
         "{}",
         note.title
     );
-    // A service that was there is missed.
+    // A service that existed before is missed.
     recording.listen(Listen {
         at: "10.79.0.1:7000",
         ..Listen::default()
@@ -64,7 +64,7 @@ fn only_the_client_here() {
     );
 }
 
-/// As a kernel records it that lacks these sources.
+/// As recorded by a kernel without these sources.
 fn without(sources: &[&str]) -> Fixture {
     let mut recording = cases::refused();
     for source in &mut recording.manifest.sources {
@@ -102,7 +102,7 @@ fn before_linux_5_17_only_the_counter_hints_at_who_refused() {
     assert!(counted.is_some_and(|s| s.says.contains("300 in")));
 }
 
-/// Connects to a port, this many, this far apart, all refused.
+/// This many connects to a port, this far apart, all refused.
 fn knocks(n: u32, every_ms: f64, to: &'static str) -> Fixture {
     let mut f = Fixture::new();
     f.count(HOST, "Tcp.AttemptFails", 0, n.into());
@@ -160,7 +160,7 @@ fn a_service_bound_to_another_address_is_pointed_out() {
     assert!(f.advice.len() == 2);
 }
 
-/// `localhost` is ::1 first, and the service listens on 127.0.0.1 alone.
+/// `localhost` is ::1 first, and the service listens on 127.0.0.1 only.
 #[test]
 fn who_goes_on_to_the_other_family_misses_nothing() {
     let mut f = knocks(30, 130.0, "[::1]:8080");
@@ -196,7 +196,7 @@ fn ipv6_is_written_as_it_is_typed() {
 #[test]
 fn a_reset_where_a_listener_is_was_sent_by_another() {
     let mut f = cases::refused();
-    // A firewall rejects in front of a listener: no kernel of ours sends a reset.
+    // A firewall rejects in front of a listener: no kernel of this host sends a reset.
     f.events.retain(|e| e.netns == CLIENT);
     f.listen(Listen {
         at: "10.79.0.1:7000",
@@ -231,7 +231,7 @@ fn lost_events_lower_the_confidence() {
     assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
 }
 
-/// A program that connects to a place once a second, with a reset in answer.
+/// A program that connects to a place once a second and gets a reset.
 fn once_a_second(f: &mut Fixture, to: &'static str, from_port: u32, jitter_ms: f64) {
     for i in 0..9u32 {
         f.dial(Dial {
@@ -285,12 +285,12 @@ fn a_load_balancer_asks_whether_a_backend_is_back() {
         });
     }
     assert!(found(&f).is_empty());
-    // Requests that it sends there are no probes: they come when they come.
+    // The requests that it sends there are no probes: they are irregular.
     once_a_second(&mut f, "10.79.0.9:5432", 41_000, 170.0);
     only(&f, ID);
 }
 
-/// Connects that an error answers, every so many of them; the rest gets no answer for 300 ms.
+/// Connects of which every `told`-th gets an error; the rest gets no answer for 300 ms.
 fn rejected(error: &'static str, told: u32) -> Fixture {
     let mut f = Fixture::new();
     for i in 0..20u32 {
@@ -397,7 +397,7 @@ fn an_error_that_its_program_has_fetched_shows_by_the_icmp_messages() {
     let f = only(&without_names(rejected("ECONNREFUSED", 4)), ID);
     assert_eq!((f.impact.affected, f.impact.of), (20, 20));
     assert_eq!(f.confidence.level, Level::Medium);
-    // Without them nobody knows: somebody changed its mind.
+    // Without them it is unknown: the program may have given up.
     let mut f = without_names(rejected("ECONNREFUSED", 1));
     f.counters.clear();
     assert!(found(&f).is_empty());
@@ -409,7 +409,7 @@ fn the_icmp_messages_of_a_namespace_are_its_own_and_those_of_ipv4() {
         f.events.iter_mut().for_each(|e| e.error = None);
         f
     };
-    // Those of another namespace, to which none came, changed their mind.
+    // Those of another namespace, which got no messages, gave up.
     let mut f = rejected("ECONNREFUSED", 1);
     for i in 0..20u32 {
         f.dial(Dial {
@@ -426,7 +426,7 @@ fn the_icmp_messages_of_a_namespace_are_its_own_and_those_of_ipv4() {
     let f = only(&fetched(f), ID);
     assert_eq!((f.impact.affected, f.impact.of), (20, 20));
     assert_eq!(f.scope.netns.inode, CLIENT);
-    // What IPv4 got says nothing of IPv6.
+    // What IPv4 received says nothing about IPv6.
     let mut f = Fixture::new();
     f.count(CLIENT, "Icmp.InDestUnreachs", 0, 20);
     for i in 0..20u32 {

@@ -1,4 +1,4 @@
-//! C33 is named when the table itself says that it is full, else the rule is to blame.
+//! C33 is named when the table itself reports that it is full, otherwise the rule is to blame.
 
 use recording::tables::{Resource, TableSize};
 
@@ -8,10 +8,10 @@ use crate::{Change, Level};
 use synth::{Fixture, SERVER, START_NS};
 
 const ID: &str = "conntrack-full";
-/// What drops when no rule does, or when the kernel does not tell which.
+/// The function that drops when no rule does, or when the kernel does not report which.
 const HOOK: &str = "nf_hook_slow";
 
-/// The same drops, with a table of so many entries that counts so many drops itself.
+/// The same drops, with a table of this many entries that itself counts this many drops.
 fn tracked(entries: u64, counted: f64, location: &str) -> Fixture {
     let mut f = dropped("NETFILTER_DROP");
     for event in f.events.iter_mut().filter(|e| e.location.is_some()) {
@@ -63,9 +63,9 @@ fn a_table_with_room_is_not_to_blame() {
 
 #[test]
 fn a_full_table_beside_a_rule_that_drops() {
-    // Its own count says that it dropped a few of them only.
+    // By its own count it dropped only a few of them.
     only(&tracked(262_144, 5.0, HOOK), "local-firewall-drop");
-    // It dropped many, but these were dropped by the walk over a chain.
+    // It dropped many, but these were dropped while walking a chain.
     only(
         &tracked(262_144, 900.0, "nft_do_chain"),
         "local-firewall-drop",

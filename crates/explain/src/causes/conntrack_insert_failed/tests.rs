@@ -1,4 +1,4 @@
-//! C46 is named when SYNs were dropped for an entry that another had taken, at any number of connections.
+//! C46 is named when SYNs were dropped because another packet had taken their entry, at any number of connections.
 
 use crate::Level;
 use crate::causes::snat_ports_exhausted::tests::translated;
@@ -28,7 +28,7 @@ fn a_race_now_and_then() {
 fn what_was_not_counted_is_a_rules() {
     let mut f = translated(120, |i| i % 8 == 3, true);
     f.resources.retain(|r| &*r.metric != "insert_failed");
-    // The table dropped them, and it is not known why.
+    // The table dropped them, for an unknown reason.
     f.resources.retain(|r| &*r.metric != "dropped");
     only(&f, "local-firewall-drop");
 }
@@ -36,7 +36,7 @@ fn what_was_not_counted_is_a_rules() {
 #[test]
 fn what_most_connects_waited_for_is_not_claimed() {
     let mut f = translated(240, |i| i % 4 == 1, true);
-    // Of 60 SYNs without an answer 12 were dropped here.
+    // 12 of 60 unanswered SYNs were dropped here.
     let mut left = 12;
     f.events.retain(|e| {
         let dropped = e.reason.as_deref() == Some("NETFILTER_DROP");
@@ -51,7 +51,7 @@ fn what_most_connects_waited_for_is_not_claimed() {
         .iter()
         .find(|f| f.cause == ID)
         .expect("12 are told");
-    // And what is lost on the path has its part of each wait.
+    // What is lost on the path accounts for its part of each wait.
     assert_eq!(f.lost_s.seconds().map(f64::round), Some(10.0));
     let said = &f.impact.says;
     assert!(said.starts_with("12 of 240"), "{said}");

@@ -1,4 +1,4 @@
-//! A wait for the CPU that the quota of a cgroup explains: which cgroup, how it adds up, what helps.
+//! A wait for the CPU that a cgroup's quota explains: which cgroup, how it adds up, what helps.
 
 use analysis::Thread;
 use analysis::words::{figure, percent, rounded};
@@ -12,12 +12,12 @@ pub(super) struct Quota<'a> {
     throttled_ms: f64,
     /// Periods in which its quota was spent, and the row that says so.
     periods: Option<(u64, RowRef)>,
-    /// Its tasks are counted: it is of cgroup v2.
+    /// Whether its tasks are counted: then it is of cgroup v2.
     is_v2: bool,
     /// CPU time granted per second, CPUs.
     cpus: Option<f64>,
     row: RowRef,
-    /// The process is known to be in it.
+    /// Whether the process is known to be in it.
     pub(super) certain: bool,
 }
 
@@ -28,8 +28,8 @@ fn adds_up(waited: f64, throttled: f64) -> bool {
 }
 
 impl<'a> Quota<'a> {
-    /// The cgroup whose throttling explains the thread's wait: its own where that is recorded, else
-    /// the one that was throttled longest.
+    /// The cgroup whose throttling explains the thread's wait: its own if that is recorded, else the one that was
+    /// throttled longest.
     pub(super) fn of(story: &'a Story, thread: &Thread) -> Option<Quota<'a>> {
         let waited_ms = thread.waited_ns() as f64 / 1e6;
         let process = story.processes.get(thread.pid);
@@ -41,7 +41,7 @@ impl<'a> Quota<'a> {
                 .filter(|(n, _)| *n > 0)
         };
         let throttled = || story.resources.of("cgroup", "throttled_ms");
-        // Of one that is known to be elsewhere, or may be in several, there is nothing to guess.
+        // Nothing to guess for a process that is known to be elsewhere, or may be in several.
         let kept_off = throttled().filter(|(_, line)| line.rise() > 0.0);
         let may_guess = matches!(own, "" | "/") && kept_off.count() == 1;
         let longest = throttled()
@@ -134,8 +134,8 @@ impl<'a> Quota<'a> {
         checks
     }
 
-    /// CPUs that are enough where its process used so many on average: as many as it used while it was not kept
-    /// off, half as much again, and for bursts twice what it has.
+    /// CPUs that are enough for a process that used `used` on average: its use while it was not throttled plus half as
+    /// much again, and at least twice its quota for bursts.
     pub(super) fn enough(&self, story: &Story, used: f64) -> f64 {
         let off = self.throttled_ms / 1e3 / story.seconds().max(1e-3);
         let wanted = used / (1.0 - off.min(limits::QUOTA_MOST_OFF.share()));
@@ -143,7 +143,7 @@ impl<'a> Quota<'a> {
         average.max(self.cpus.unwrap_or(0.0) * 2.0)
     }
 
-    /// The advice to raise it to so many CPUs.
+    /// The advice to raise it to this many CPUs.
     pub(super) fn advice(&self, thread: &Thread, cpus: f64) -> Advice {
         let (cgroup, more) = (self.cgroup, figure(cpus));
         let now = self.cpus.map(|c| format!(" from {}", figure(c)));

@@ -141,7 +141,7 @@ fn workers_of_one_program_meet_one_bottleneck() {
     assert_eq!((f.impact.affected, f.impact.of), (40, 40));
 }
 
-/// A cgroup that was off the CPU for 6.5 of 10 s.
+/// A cgroup that was kept off the CPU for 6.5 of 10 s.
 fn throttled(f: &mut Fixture) {
     f.resource("cgroup", "/shop", "throttled_ms", [100.0, 6_600.0]);
     f.resource("cgroup", "/shop", "cpu_ms", [0.0, 1_000.0]);
@@ -174,7 +174,7 @@ fn a_quota_that_is_spent_in_one_period_of_a_dozen() {
     let mut f = waiting(0.07);
     f.resource("cgroup", "/shop", "throttled_ms", [100.0, 700.0]);
     f.resource("cgroup", "/shop", "throttled_periods", [1.0, 9.0]);
-    // As a guess it is none: any cgroup of the host may have been throttled for so long.
+    // No guess is possible: any cgroup of the host may have been throttled for that long.
     assert_eq!(found(&f).len(), 0);
     for row in &mut f.processes {
         row.cgroup_path = "/shop".into();
@@ -215,7 +215,7 @@ fn the_quota_of_others_is_none_of_its_matter() {
 
 #[test]
 fn nobody_is_blamed_who_was_not_seen() {
-    // Who filtered by namespace does not see the others; a CPU busy at other times is none.
+    // A recording filtered by namespace does not see the others; a CPU busy at other times explains nothing.
     assert_eq!(found(&waiting(0.7)).len(), 0);
     let mut f = waiting(0.7);
     on_cpu(&mut f, 900, "batch", 0, 2_000);
@@ -277,7 +277,7 @@ fn losses_lower_the_confidence() {
     assert_eq!(found(&cases::churn()).len(), 0);
 }
 
-/// Their threads are asleep for most of the time in which data lies unread.
+/// Their threads sleep for most of the time in which data lies unread.
 #[test]
 fn no_connection_waits_for_a_cpu_for_longer_than_its_threads() {
     let mut f = cases::slow_reader();

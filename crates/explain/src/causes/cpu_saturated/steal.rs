@@ -14,7 +14,7 @@ pub(super) fn find(story: &Story) -> Option<Finding> {
     let cpus: Vec<_> = story.cpus.all().collect();
     let sum = |all: CpuTimes, one: CpuTimes| all.and(one);
     let spent = cpus.iter().map(|c| c.spent).fold(CpuTimes::default(), sum);
-    // Of what the host wanted: an idle CPU is not stolen.
+    // As a share of what the host wanted: an idle CPU is not stolen.
     let wanted = spent.busy_ms();
     let share = spent.steal_ms as f64 / wanted.max(1) as f64;
     let of_time = spent.steal_ms as f64 / spent.total_ms().max(1) as f64;
@@ -38,7 +38,7 @@ pub(super) fn find(story: &Story) -> Option<Finding> {
             Some(caller) => (caller, &[State::Awaiting][..]),
             None => (conn, &[State::Unaccepted, State::Unread, State::Owing][..]),
         };
-        // Who sleeps is not kept from a CPU, however long an answer is owed.
+        // A sleeping thread is not kept off a CPU, however long an answer is owed.
         let server = story.owner(conn).and_then(|(pid, _)| on_cpu.get(&pid));
         let most = server.map_or(f64::MAX, |ns| *ns as f64 * share / (1.0 - share).max(0.01));
         let spent = account::of_end(story, of);
@@ -102,7 +102,7 @@ pub(super) fn find(story: &Story) -> Option<Finding> {
     Some(case.verify("Column `st` of `vmstat 1` stays below 5."))
 }
 
-/// What the hypervisor gave to others.
+/// How much the hypervisor gave to others.
 pub(super) fn refuted(story: &Story) -> Option<Answered> {
     let spent = story.cpus.all().map(|c| c.spent);
     let spent = spent.fold(CpuTimes::default(), CpuTimes::and);

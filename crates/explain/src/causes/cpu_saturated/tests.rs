@@ -1,4 +1,4 @@
-//! C52 is named when a service waits for itself, or for the hypervisor; not when others could stand back.
+//! C52 is named when a service waits for itself, or for the hypervisor; not when others could yield.
 
 use crate::causes::testing::{found, only, ruled_out};
 use crate::{Advice, Change, Level};
@@ -6,8 +6,8 @@ use synth::{Dial, Fixture, Listen, OnCpu};
 
 const ID: &str = "cpu-saturated";
 
-/// Three workers with 40 connections, each of which runs for a third of the time and waits for the rest; the
-/// profile of their CPU, of which others have so many ms.
+/// Three workers with 40 connections, each of them running for a third of the time and waiting for the rest; the
+/// profile of their CPU, with this many ms used by others.
 fn workers(others: u64) -> Fixture {
     let mut f = Fixture::new();
     let held_by = vec![(812, 1, "a", "R"), (813, 1, "b", "R"), (814, 1, "c", "R")];

@@ -1,4 +1,4 @@
-//! C48 is named when descriptors are at the limit and somebody waits, or a call says so.
+//! C48 is named when descriptors are at the limit and something waits, or a failed call shows it.
 
 use recording::CallKind;
 
@@ -9,7 +9,7 @@ use synth::{CLIENT, Fixture, START_NS, Task};
 
 const ID: &str = "descriptors-exhausted";
 
-/// Connections that wait, and a process with so many descriptors open.
+/// Connections that wait, and a process with this many open descriptors.
 fn waiting(open: f64) -> Fixture {
     let mut f = late(1_200.0, 1_190.0, vec![4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4]);
     f.resources.clear();
@@ -17,7 +17,7 @@ fn waiting(open: f64) -> Fixture {
     f
 }
 
-/// Calls that found none left.
+/// Calls that found no descriptor left.
 fn denied(f: &mut Fixture, call: CallKind, error: &str, count: u64) {
     let calls = (0..count).map(|i| {
         let mut row =
@@ -69,7 +69,7 @@ fn with_room_it_accepts_late() {
 fn nobody_waits() {
     let mut f = Fixture::new();
     f.descriptors("haproxy/900", [64.0, 64.0], 64.0);
-    // A sandbox, as sshd puts its child into.
+    // A sandbox like the one around sshd's child.
     f.descriptors("sshd/901", [1.0, 1.0], 1.0);
     let explained = explain(&f.write().expect("writes")).expect("reads");
     assert!(explained.findings.is_empty(), "{:?}", explained.findings);

@@ -20,7 +20,7 @@ fn end(port: u16) -> End {
     }
 }
 
-/// Of 60 connects, so many met a socket in this state.
+/// 60 connects, this many of which met a socket in this state.
 fn met(n: u16, state: TcpState) -> Fixture {
     let mut f = Fixture::new();
     f.listen(Listen::default());
@@ -40,7 +40,7 @@ fn met(n: u16, state: TcpState) -> Fixture {
             f.dial(dial(at_ms, 0.5));
             continue;
         }
-        // What the server had: a sample, and an end when the reset comes.
+        // The server's side: a sample, and an end when the reset comes.
         let old = end(port).peer(SERVER, 0xffff_2000_0000_0000 + u64::from(port) * 8_192);
         let came = START_NS + at_ms as u64 * MS;
         if state == TcpState::Established {

@@ -42,7 +42,7 @@ fn reset_ms(i: u32) -> f64 {
     4_000.0 + f64::from(i) * 300.0
 }
 
-/// The same after a pause of so long, with nothing known of a FIN.
+/// The same after a pause of this length, without a known FIN.
 fn pooled(idle_s: impl Fn(u32) -> f64) -> Fixture {
     let mut f = pool(8);
     for (i, sample) in (0..).zip(&mut f.sockets) {
@@ -52,7 +52,7 @@ fn pooled(idle_s: impl Fn(u32) -> f64) -> Fixture {
     f
 }
 
-/// The same when their server has closed them so long, ms, before the reset, after a pause of so long.
+/// The same when their server closed them this long before the reset, ms, after a pause of this length.
 fn closed(fin_ms: impl Fn(u32) -> f64, idle_ms: impl Fn(u32) -> f64) -> Fixture {
     let mut f = pool(8);
     for event in f.events.iter_mut() {
@@ -100,7 +100,7 @@ fn connections_that_were_used_after_the_server_had_closed_them() {
     assert_eq!(f.advice[0].change, Some(close));
 }
 
-/// The same when the program had closed, too, before the reset came; so many of its requests had no answer.
+/// The same when the program had closed, too, before the reset came; this many of its requests had no answer.
 fn closed_by_both(unanswered: u64) -> Fixture {
     let mut f = closed(|_| 1_200.0, |i| 2_000.0 + f64::from(i));
     for event in f.events.iter_mut() {

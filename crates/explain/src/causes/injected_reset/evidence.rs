@@ -1,4 +1,4 @@
-//! The chain of a made-up reset: who got it, what it answered, what the other end did.
+//! The chain of a forged reset: who got it, what it answered, what the other end did.
 
 use analysis::words::{bytes, list};
 
@@ -66,7 +66,7 @@ fn firewall(site: &Site) -> Option<Step> {
     ))
 }
 
-/// What the kernel of the server's end says of it.
+/// What the kernel at the server's end reports of it.
 fn other_end(site: &Site) -> Option<Step> {
     let resets = Quantity::of(site.ends.count(), "reset");
     let step = Step::new(format!(

@@ -1,5 +1,5 @@
-//! C13 is named when resets came that no socket sent, and not when a kernel of this host sent them or
-//! nobody knows.
+//! C13 is named when resets came that no socket sent, and not when a kernel of this host sent them or the sender is
+//! unknown.
 
 use recording::tables::Event;
 use recording::{EventKind, SourceName, TcpState};
@@ -37,8 +37,7 @@ fn reject(f: &mut Fixture, netns: u32) {
     f.events.extend(dropped);
 }
 
-/// Connects that are refused although the server listens, and its kernel does not say that it
-/// refused any.
+/// Connects that are refused although the server listens, and its kernel does not report any refusal.
 fn refused_by_another() -> Fixture {
     let mut f = cases::refused();
     f.events.retain(|e| e.netns == CLIENT);
@@ -97,7 +96,7 @@ fn something_on_the_path_answers_for_the_server() {
 #[test]
 fn where_nothing_listens_it_is_another_cause() {
     only(&cases::refused(), "connection-refused");
-    // Only the client is here: nobody knows who sent them.
+    // Only the client is here: who sent them is unknown.
     let mut recording = cases::refused();
     recording.seen_from(CLIENT);
     only(&recording, "connection-refused");
@@ -106,7 +105,7 @@ fn where_nothing_listens_it_is_another_cause() {
 #[test]
 fn an_address_that_is_translated_may_have_been_refused_elsewhere() {
     let mut recording = refused_by_another();
-    // The server's kernel refused as many, at the port that the address is translated to.
+    // The server's kernel refused as many, on the port that the address is translated to.
     let mut behind = cases::refused();
     let resets = behind
         .events
@@ -119,7 +118,7 @@ fn an_address_that_is_translated_may_have_been_refused_elsewhere() {
     assert!(found(&recording).iter().all(|f| f.cause != ID));
 }
 
-/// Connections that stood, of which every fourth gets a reset.
+/// Established connections, every fourth of which gets a reset.
 fn broken(n: u32, by: Option<u32>) -> Fixture {
     let mut f = Fixture::new();
     f.listen(Listen::default());
@@ -168,7 +167,7 @@ fn in_the_middle_of_connections() {
 #[test]
 fn a_reset_that_the_other_end_sent_is_its_own() {
     assert!(found(&broken(200, Some(SERVER))).is_empty());
-    // Of a socket that is gone the kernel sends it without one.
+    // For a socket that is gone the kernel sends it without one.
     let mut gone = broken(200, Some(SERVER));
     for event in &mut gone.events {
         if event.kind == EventKind::ResetSent {
@@ -228,7 +227,7 @@ fn hostile_rows_do_no_harm() {
 
 #[test]
 fn the_reset_of_a_known_peer_is_its_own_whatever_address_it_has() {
-    // The client called a virtual address, as of a service of a cluster; its peer is known all the same.
+    // The client called a virtual address, like a cluster's service; its peer is known all the same.
     let theirs = |by: Option<u32>| {
         let story = analysis::Story::read(&broken(8, by).write().unwrap().recording).unwrap();
         let of_client = |c: &&analysis::Conn| c.netns == CLIENT && c.peer.is_some();

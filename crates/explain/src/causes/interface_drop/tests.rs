@@ -7,7 +7,7 @@ use synth::{CLIENT, Fixture, HOST, SERVER, cases};
 
 const ID: &str = "interface-drop";
 
-/// An interface that received 100,000 packets, with what rose.
+/// An interface that received 100,000 packets, with the counter that rose.
 fn lost(metric: &str, n: f64, out_of_order: i64) -> Fixture {
     let mut f = cases::bulk();
     f.resources
@@ -52,7 +52,7 @@ fn a_ring_that_overflows() {
         device: "eth0".into(),
     };
     assert_eq!(f.advice[0].change, Some(longer));
-    // Which queue it was the kernel tells of its ring alone.
+    // The kernel identifies the queue only for the ring.
     assert_eq!(
         only(&lost("rx_dropped", 300.0, 350), ID).confidence.level,
         Level::Medium
@@ -99,7 +99,7 @@ fn what_tcp_missed_came_by_the_interface_that_carries_most() {
         f.resources.push(row);
     }
     assert!(found(&f).is_empty());
-    // What its ring had no room for was wanted, whoever else is busy.
+    // What its ring had no room for was wanted, whatever else is busy.
     f.resources
         .iter_mut()
         .filter(|r| &*r.metric == "rx_dropped")

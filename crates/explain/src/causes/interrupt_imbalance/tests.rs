@@ -1,4 +1,4 @@
-//! C44 is named when one CPU takes the packets of a device and has no rest while the others have.
+//! C44 is named when one CPU handles the packets of a device without rest while the others have some.
 
 use crate::causes::testing::{found, only};
 use crate::{Change, Level, explain};
@@ -29,7 +29,7 @@ fn host(cpus: [[u64; 4]; 2], interrupts: [u64; 2]) -> Fixture {
         );
     }
     f.set(HOST, "eth0.virtio0-input.0.smp_affinity_list", "1");
-    // The profile has seen no look-up that walks.
+    // The profile saw no look-up that walks.
     f.on_cpu(
         synth::OnCpu {
             cpu: 1,
@@ -85,7 +85,7 @@ fn look_alikes_are_not_it() {
     none(host([[8_000, 500, 20_000, 0], FULL], [5, 4_000]));
     none(host([[100, 8_000, 500_000, 0], FULL], [5, 4_000]));
     none(host([RESTS, [8_500, 1_100, 900_000, 10]], [5, 4_000]));
-    // A program takes it, not packets.
+    // A program uses it, not packets.
     none(host([RESTS, [4_000, 300, 900_000, 10]], [5, 4_000]));
     // Few packets; interrupts elsewhere, or none: packets between namespaces.
     none(host(

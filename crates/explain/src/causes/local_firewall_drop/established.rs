@@ -1,5 +1,5 @@
-//! A firewall of this host drops packets of connections that are established: of a rate limit, or what
-//! connection tracking calls invalid.
+//! A firewall of this host drops packets of established connections: by a rate limit, or as invalid for connection
+//! tracking.
 
 mod coming;
 
@@ -18,10 +18,10 @@ use crate::vocabulary::*;
 /// What one firewall dropped of the connections of one service.
 struct Walled<'a> {
     story: &'a Story,
-    /// Whose rules they are.
+    /// The namespace whose rules they are.
     netns: u32,
     at: Endpoint,
-    /// Those whose packets it dropped.
+    /// The ends whose packets it dropped.
     ends: Vec<End<'a>>,
     dropped: Vec<&'a Dropped>,
 }
@@ -34,7 +34,7 @@ pub(super) fn findings(story: &Story) -> Vec<Finding> {
     found
 }
 
-/// What was dropped of connections, by whose rules it was, going one way.
+/// What was dropped of connections in one direction, by namespace of the rules.
 fn places(
     story: &Story,
     turned: fn((Endpoint, Endpoint)) -> (Endpoint, Endpoint),
@@ -74,7 +74,7 @@ fn judge(walled: &Walled) -> Option<Finding> {
     let Walled { story, at, .. } = walled;
     let losses = Losses::of(story, walled.ends.clone());
     let dropped: u64 = walled.dropped.iter().map(|d| d.by_firewall).sum();
-    // Resets and bare acknowledgements are not retransmitted; of data one frame may be several segments (GRO).
+    // Resets and bare acknowledgements are not retransmitted; one data frame may be several segments (GRO).
     let was_data = limits::MOST.reached(losses.lost, dropped);
     let share = losses.share();
     if dropped < limits::FIREWALL_DROPS_DATA.count()
@@ -206,7 +206,7 @@ impl Walled<'_> {
     }
 }
 
-/// Of each firewall and service, what it dropped of established connections; of all of them, where it is none.
+/// For each firewall and service, what it dropped of established connections; without any, the drops over all of them.
 pub(super) fn refuted(whole: &Whole) -> Vec<Option<Answered>> {
     let story = whole.story;
     let says = |dropped: u64, rows: Vec<RowRef>, of: u64| {
@@ -251,7 +251,7 @@ pub(super) fn refuted(whole: &Whole) -> Vec<Option<Answered>> {
     if !all.is_empty() {
         return all;
     }
-    // Of whose connections it dropped some is not known everywhere.
+    // The connections of the drops are not known everywhere.
     let (n, of) = (
         story.drops.all().map(|(_, d)| d.by_firewall).sum(),
         whole.packets(),

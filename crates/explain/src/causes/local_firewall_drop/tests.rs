@@ -107,7 +107,7 @@ fn a_client_that_is_banned_had_been_let_in_before() {
         .iter_mut()
         .filter(|e| e.kind == EventKind::Drop)
     {
-        // After the last that was accepted.
+        // After the last accepted one.
         drop.time_ns = drop.time_ns - first_ns + START_NS + 6_000_000_000;
     }
     recording.events.sort_by_key(|e| e.time_ns);
@@ -129,7 +129,7 @@ fn clients_elsewhere_that_a_rule_answers_do_not_come_again() {
         "{}",
         f.impact.says
     );
-    // From the first to the last, and the second that the last one waits.
+    // From the first to the last, plus the second that the last one waits.
     let lost = f.lost_s.seconds().expect("measured");
     assert!((5.3..5.4).contains(&lost), "{lost}");
 }
@@ -209,7 +209,7 @@ fn packets_of_established_connections_are_told_with_the_rules_that_drop_them() {
 #[test]
 fn packets_of_a_translated_connection_are_those_of_both_its_ends() {
     let mut recording = upload_with_drops();
-    // The server, and whoever drops there, knows the client by another address.
+    // The server, and the firewall that drops there, know the client by another address.
     let (translated, ..) = place("192.0.2.1:1");
     let (client, ..) = place("10.79.0.2:1");
     let other = |addr: &mut recording::Addr| {
@@ -227,7 +227,7 @@ fn packets_of_a_translated_connection_are_those_of_both_its_ends() {
         }
     }
     for row in &mut recording.sockets {
-        // The SYN of who connected is among what was acknowledged to it.
+        // The client's SYN is among what was acknowledged to it.
         let (sent, received) = match row.netns {
             SERVER => (7_001, 9_001),
             _ => (9_000, 7_001),
@@ -242,7 +242,7 @@ fn packets_of_a_translated_connection_are_those_of_both_its_ends() {
     assert_eq!(number(&f, "dropped"), &Number::Count(8 * 3));
 }
 
-/// Uploads to a server here, of which its rules drop three packets a second.
+/// Uploads to a server here, with rules that drop three packets a second.
 fn coming(flow: Flow) -> Fixture {
     let mut recording = Fixture::new();
     recording.listen(Listen::default());
@@ -266,7 +266,7 @@ fn packets_that_come_from_elsewhere_are_told_though_nobody_here_sends_them_again
     assert_eq!(f.confidence.level, Level::Medium, "{:?}", f.confidence);
     assert!(f.title.contains("packets that come to"), "{}", f.title);
     assert_eq!(number(&f, "dropped"), &Number::Count(8 * 3));
-    // Of a download it is acknowledgements that come: the next makes them good.
+    // A download receives acknowledgements: the next one makes up for a dropped one.
     let download = Flow {
         answers: true,
         ..upload.clone()

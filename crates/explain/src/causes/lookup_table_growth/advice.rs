@@ -51,7 +51,7 @@ impl Walk<'_> {
         (2 * entries).next_power_of_two()
     }
 
-    /// What changes when the table has so many buckets.
+    /// What changes when the table has this many buckets.
     pub(super) fn shorter_with(&self, buckets: u64) -> String {
         let chain = self.size.fullest.entries as f64 / buckets as f64;
         let cost = match self.lookup_ns() {

@@ -7,13 +7,13 @@ use super::Walk;
 use crate::limits;
 use crate::vocabulary::*;
 
-/// Buckets, and entries in one from which on the cache is reclaimed, of the kernel of 2012.
+/// The 2012 kernel's buckets, and the number of entries in one from which on the cache is reclaimed.
 const ILLUMOS_BUCKETS: u64 = 1_024;
 const ILLUMOS_THRESHOLD: u64 = 32;
 /// Buckets for a host that must do without reclaims.
 const ADVISED_BUCKETS: u64 = 65_536;
 
-/// The rate at which it grows, and what that makes since boot.
+/// The rate at which it grows, and what that gives since boot.
 struct SinceBoot {
     per_s: f64,
     days: f64,
@@ -21,8 +21,8 @@ struct SinceBoot {
 }
 
 impl Walk<'_> {
-    /// `None` unless the rate measured here, kept up since boot, makes what it holds. The
-    /// recording's clock begins when the host boots.
+    /// `None` unless the rate measured here, kept up since boot, gives what it holds. The recording's clock begins when
+    /// the host boots.
     fn since_boot(&self) -> Option<SinceBoot> {
         let (first, full) = (&self.size.first, &self.size.fullest);
         let added = full.entries.saturating_sub(first.entries);
@@ -41,7 +41,7 @@ impl Walk<'_> {
         )
     }
 
-    /// Nothing is ever taken away: that closes the chain.
+    /// Nothing is ever evicted: that closes the chain.
     pub(super) fn never_forgets(&self) -> Option<Check> {
         let grown = self.since_boot()?;
         let entries = self.kind.entries;

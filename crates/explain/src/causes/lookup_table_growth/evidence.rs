@@ -1,4 +1,4 @@
-//! The chain of a walk that is too long: the CPU, the function, the table, who fills it.
+//! The chain of a walk that is too long: the CPU, the function, the table, what fills it.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +63,7 @@ impl<'a> Walk<'a> {
         .rows(self.rows())
     }
 
-    /// Its share of the time in softirq, or the kernel, in each part of the recording that has some.
+    /// Its share of the time in softirq, or the kernel, in each part of the recording that has such time.
     fn shares(&self) -> Vec<f64> {
         let of_part = |part: u64| {
             let here = |g: &&Group| u64::from(g.part) == part;
@@ -144,7 +144,7 @@ impl<'a> Walk<'a> {
         let per_second = self.lookups as f64 / self.story.seconds();
         let per_entry = each / self.mean;
         let happened = self.kind.looked_up.name().1;
-        // Of a count of samples, twice its spread: its square root.
+        // Twice the spread of a count of samples, which is its square root.
         let samples = self.samples();
         let error = limits::LOOKUP_ERROR.times() * each / (samples.max(1) as f64).sqrt();
         Some(say!(
@@ -186,7 +186,7 @@ impl<'a> Walk<'a> {
         ))
     }
 
-    /// Who set the size.
+    /// What set the size.
     fn limit_step(&self) -> Option<Step> {
         let value = self.story.settings.get(self.netns, TCP_EHASH_ENTRIES)?;
         let made = if self.is_own() {

@@ -1,4 +1,4 @@
-//! The structures that packets walk, what walks them, and from when on that is too long.
+//! The structures that packets walk, what walks them, and the length from which on that is too long.
 
 use analysis::profile::Group;
 use analysis::structures::Size;
@@ -10,13 +10,13 @@ use crate::limits::{self, Limit};
 pub(super) struct Kind {
     /// As in `table_size`.
     pub(super) structure: &'static str,
-    /// What it is, in a sentence.
+    /// What it is called in a sentence.
     pub(super) name: &'static str,
     /// What it holds.
     pub(super) entries: &'static str,
     /// The kernel functions that walk it.
     pub(super) functions: &'static [&'static str],
-    /// Shorter walks are as they should be.
+    /// Shorter walks are normal.
     pub(super) least_walk: &'static Limit,
     /// Below this share of the time in softirq, the walk is not what makes it slow.
     pub(super) least_share: &'static Limit,
@@ -57,7 +57,7 @@ impl Walked {
         }
     }
 
-    /// Of what time, or sample.
+    /// The time, or sample, that a share is of.
     pub(super) fn sample(self) -> &'static str {
         match self {
             Walked::Softirq => "softirq",
@@ -73,7 +73,7 @@ impl Walked {
         }
     }
 
-    /// For what it is walked.
+    /// What it is walked for.
     pub(super) fn by(self, looked_up: LookedUp) -> &'static str {
         match (self, looked_up) {
             (Walked::Softirq, _) => "Packets walk",
@@ -104,7 +104,7 @@ impl LookedUp {
         }
     }
 
-    /// What they are, as a formula has it, and what happened to them.
+    /// What they are called in a formula, and what happened to them.
     pub(super) fn name(self) -> (&'static str, &'static str) {
         match self {
             LookedUp::Openings => (
@@ -116,8 +116,8 @@ impl LookedUp {
     }
 }
 
-/// A table of neighbours: no look-up walks it, which goes by a hash that grows; collecting does, from gc_thresh2
-/// on for every new entry.
+/// A table of neighbours: look-ups do not walk it, as they use a hash that grows; garbage collection does, from
+/// gc_thresh2 on for every new entry.
 const fn neighbours(structure: &'static str, name: &'static str) -> Kind {
     Kind {
         structure,
@@ -179,7 +179,7 @@ pub(super) const KINDS: &[Kind] = &[
     },
     neighbours("neighbours", "the neighbour table (ARP)"),
     neighbours("neighbours6", "the neighbour table of IPv6"),
-    // illumos' destination cache: asked for every connection, in whatever context.
+    // illumos' destination cache: looked up for every connection, in any context.
     Kind {
         structure: "dce",
         name: "the destination cache",

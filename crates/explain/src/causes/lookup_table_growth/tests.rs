@@ -156,7 +156,7 @@ fn a_profile_with_losses_lowers_the_confidence_and_none_finds_nothing() {
     assert_eq!(found(&cases::churn()).len(), 0);
 }
 
-/// A destination cache of 256 buckets that grows by 20 entries a second, asked 700 times a second.
+/// A destination cache of 256 buckets that grows by 20 entries a second, looked up 700 times a second.
 fn forgets_nobody(entries: u64, held_before: bool) -> Fixture {
     let mut f = Fixture::new();
     let first = if held_before { entries } else { 0 };
@@ -188,7 +188,7 @@ fn a_destination_cache_is_walked_in_threads_and_interrupts() {
     assert!(told.fix.contains("_dce_reclaim_threshold=32"));
     assert_eq!(told.advice.len(), 3);
     assert!(ruled_out(&told, "port-search-cost").ends_with("in the kernel"));
-    // Whoever held millions when the host booted has not got them at this rate.
+    // Entries in the millions, held already at boot, did not come at this rate.
     assert!(!says_it_forgets_nobody(&told));
 }
 
@@ -205,7 +205,7 @@ fn a_destination_cache_that_grew_at_this_rate_since_boot_forgets_nobody() {
     assert!(says_it_forgets_nobody(&told), "{:#?}", told.evidence);
 }
 
-/// Its advice has no change that a program of ours could apply: illumos is not this host.
+/// Its advice has no change that a program on this host could apply: illumos is not this host.
 fn found_on_illumos(f: &Fixture) -> crate::Finding {
     let mut told = crate::explain(&f.write().unwrap()).unwrap().findings;
     assert_eq!(told.len(), 1);
@@ -226,7 +226,7 @@ fn a_destination_cache_that_is_seldom_asked_is_none() {
     assert_eq!(found(&short).len(), 0);
 }
 
-/// A full neighbour table is walked for each new neighbour, wherever the kernel is.
+/// A full neighbour table is walked for each new neighbour, in any kernel context.
 #[test]
 fn neighbours_that_are_collected_again_and_again() {
     let mut f = Fixture::new();

@@ -1,4 +1,4 @@
-//! The chain of stripped options: who lacks them, what it costs, both ends' settings, no cookie.
+//! The chain of stripped options: which connections lack them, what it costs, both ends' settings, no cookie.
 
 use analysis::words::{count, list};
 

@@ -1,4 +1,4 @@
-//! C07 is named when options vanish between two ends that have them, and cookies are not it.
+//! C07 is named when options vanish between two ends that have them, and cookies are not the reason.
 
 use recording::SourceName;
 
@@ -73,12 +73,12 @@ fn the_same_client_with_and_without_makes_it_likelier() {
 fn a_path_that_is_full_is_not_the_windows_fault() {
     let mut recording = cases::stripped();
     for socket in &mut recording.sockets {
-        // Of 10 ms each, 8 in a queue.
+        // 10 ms each, 8 of them in a queue.
         socket.min_rtt_us = socket.rtt_us.map(|us| us / 5);
         socket.unacked = Some(40);
     }
     assert!(found(&recording).is_empty());
-    // All but one began while the queue stood, and have not seen the path without it.
+    // All but one began while the queue stood, and have not measured the path without it.
     let ports = recording.sockets.iter().map(|s| s.local_port);
     let one = ports.filter(|port| *port >= 30_000).min();
     for socket in &mut recording.sockets {
@@ -104,7 +104,7 @@ fn a_path_that_is_full_is_not_the_windows_fault() {
 fn others_that_were_idle_when_sampled_are_no_measure() {
     let mut recording = cases::stripped();
     assert!(only(&recording, ID).impact.throughput_ratio.is_some());
-    // What they moved, they moved after the last sample, and may have been idle for most of their lives.
+    // They moved their data after the last sample, and may have been idle for most of their lives.
     let theirs = synth::place("10.79.0.3:1").0;
     let of_theirs =
         |s: &&mut recording::tables::Socket| s.local_addr == theirs || s.remote_addr == theirs;

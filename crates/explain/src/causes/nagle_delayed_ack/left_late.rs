@@ -12,16 +12,16 @@ use crate::lost::OfExchanges;
 use crate::places::path::End;
 use crate::vocabulary::{Answered, Quantity, SHOWN_ROWS, Test, every, say};
 
-/// The requests of a service that left so, as far as exchanges are told one by one, and all of them.
+/// The requests of a service that left this late, those recorded individually and all of them.
 pub(super) struct LeftLate {
-    /// Those told one by one.
+    /// Those recorded individually.
     pub(super) told: u64,
     pub(super) rows: Vec<RowRef>,
-    /// The ends that those went over.
+    /// The ends that these went over.
     over: AHashSet<(Endpoint, Endpoint)>,
-    /// How late the end of one left, µs (median).
+    /// How late the end of one left (median), µs.
     pub(super) delay_us: f64,
-    /// Of all, by the time that they lost together.
+    /// The total, estimated from the time that they lost together.
     pub(super) times: u64,
     pub(super) of: u64,
     lost_ns: u64,
@@ -58,14 +58,14 @@ impl LeftLate {
         })
     }
 
-    /// Nagle's algorithm may have held them: it was on, and a request is what is in flight and what waits for
-    /// that, not a transfer that takes so long to send.
+    /// Nagle's algorithm may have held them: it was on, and a request is what is in flight and what waits for it, not a
+    /// transfer that takes this long to send.
     pub(super) fn is_of(&self, ends: &[End]) -> bool {
         let sent: u64 = ends.iter().map(|e| e.transfer.segments()).sum();
         let own = |e: &&End| self.over.contains(&(e.conn.local, e.conn.remote));
         let own: Vec<&End> = ends.iter().filter(own).collect();
         let on = own.iter().filter(|e| e.transfer.nagle).count();
-        // Of connections too short for a sample others tell.
+        // For connections too short for a sample, others show it.
         let on = match own.len() {
             0 => ends.iter().any(|e| e.transfer.nagle),
             n => limits::MOST.reached(on, n),
@@ -73,7 +73,7 @@ impl LeftLate {
         on && sent <= (limits::HELD_SEGMENTS.count() + 1) * self.of
     }
 
-    /// What they lost, of connections so many.
+    /// What they lost, over this many connections.
     pub(super) fn lost(&self, connections: u64) -> OfExchanges {
         OfExchanges {
             slow: self.times,
@@ -86,7 +86,7 @@ impl LeftLate {
     }
 }
 
-/// Of a client's requests, how many that are told left as late as a delayed ACK has them.
+/// How many of a client's individually recorded requests left as late as a delayed ACK makes them.
 pub(super) fn refuted(exchanges: &Exchanges) -> Option<Answered> {
     if exchanges.role() != Role::Client {
         return None;

@@ -69,7 +69,7 @@ fn who_has_switched_nagle_off_or_corks_is_not_held_by_it() {
 
 #[test]
 fn a_paced_transfer_has_a_piece_left_now_and_then_and_waits_for_no_ack() {
-    // Seen from both sides: the peer's timer sent next to none.
+    // Seen from both sides: the peer's timer sent almost none.
     let held = |rate, acks| {
         let mut f = Fixture::new();
         f.listen(Listen::default());
@@ -105,7 +105,7 @@ fn look_alikes_are_not_it() {
         socket.min_rtt_us = Some(40_000);
     }
     assert!(found(&far).is_empty());
-    // Nothing is held: the peer just takes its time.
+    // Nothing is held: the peer is just slow.
     let mut slow = cases::nagle();
     for socket in &mut slow.sockets {
         socket.notsent_bytes = Some(0);
@@ -114,7 +114,7 @@ fn look_alikes_are_not_it() {
     assert!(found(&cases::used_to_the_full()).is_empty());
 }
 
-/// Fifty requests of a client, of which the end of some left so late, ms; no sample found anything in flight.
+/// Fifty requests of a client; the end of some left this late, ms; no sample found anything in flight.
 fn left_late(late: u64, ms: f64) -> Fixture {
     let mut f = Fixture::new();
     f.ask(RequestMix {
@@ -166,6 +166,6 @@ fn requests_that_left_late_tell_it_where_no_sample_does() {
     };
     none(|row| row.nodelay = Some(true));
     none(|row| row.min_rtt_us = Some(30_000));
-    // Forty segments a request: it takes so long to send.
+    // Forty segments a request: sending takes that long.
     none(|row| row.data_segs_out = row.data_segs_out.map(|n| n * 20));
 }

@@ -1,4 +1,4 @@
-//! C09 is named when SYNs vanish between here and there, and not when anything here explains it.
+//! C09 is named when SYNs vanish on the way, and not when anything here explains it.
 
 use recording::tables::{Event, Socket};
 use recording::{EventKind, SourceName, TcpState};
@@ -14,7 +14,7 @@ fn lost(resends: u32) -> Fixture {
     lost_for(resends, 1_014.0)
 }
 
-/// The same, through after so many ms.
+/// The same, getting through after this many ms.
 fn lost_for(resends: u32, late_ms: f64) -> Fixture {
     let mut f = Fixture::new();
     f.listen(Listen::default());
@@ -47,7 +47,7 @@ fn both_ends_here() {
     assert!(ruled_out(&f, "local-firewall-drop").contains("dropped 0 SYNs"));
 }
 
-/// A connect that is through when its timer had not fired was let in by something else.
+/// A connect that got through before its timer fired was let in by something else.
 #[test]
 fn what_comes_through_between_the_timeouts_does_not_fit() {
     let recording = lost_for(0, 1_414.0);
@@ -62,7 +62,7 @@ fn what_comes_through_between_the_timeouts_does_not_fit() {
     assert!(!timer.agrees && f.confidence.level != Level::High);
 }
 
-/// Those that lost several SYNs are told what shortens the timer, on the kernel that runs.
+/// For several lost SYNs, the advice names what shortens the timer on the running kernel.
 #[test]
 fn the_timer_is_told_for_the_kernel_that_runs() {
     let advised = |kernel: &str, settings: &[(&str, &str)]| {
@@ -143,7 +143,7 @@ fn what_explains_it_here_is_named_instead() {
     assert!(found(&cases::churn()).is_empty());
 }
 
-/// Connects that waited in SYN_SENT when the recording began, and still do: no event tells of them.
+/// Connects that waited in SYN_SENT when the recording began, and still do: no event shows them.
 fn hanging(n: u16, retransmits: u32) -> Fixture {
     let mut f = Fixture::new();
     let (remote_addr, remote_port, family) = synth::place("192.0.2.9:443");
@@ -188,7 +188,7 @@ fn connects_that_hung_before_the_recording_are_told() {
 fn a_connect_that_was_never_retransmitted_or_where_others_get_through_does_not_hang() {
     assert!(found(&hanging(2, 0)).is_empty());
     let mut f = hanging(1, 5);
-    // Somebody gets through to the same place.
+    // Another connect gets through to the same place.
     f.dial(Dial {
         to: "192.0.2.9:443",
         ..Dial::default()
@@ -218,7 +218,7 @@ fn a_frame_for_another_host_was_not_dropped_here() {
     only(&f, ID);
 }
 
-/// Every so many connects get no answer, and are given up after `patience_ms`; the others take 10.4 ms.
+/// Every n-th connect gets no answer, and is given up after `patience_ms`; the others take 10.4 ms.
 fn impatient(n: u16, every: u16, patience_ms: f64) -> Fixture {
     let mut f = Fixture::new();
     for i in 0..n {
@@ -274,7 +274,7 @@ fn three_in_vain_over_two_seconds_are_told() {
         });
     }
     only(&f, ID);
-    // One each to as many addresses is a scan.
+    // One connect each to that many addresses is a scan.
     let (addr, _, _) = synth::place("192.0.2.10:0");
     let mut nth = 0;
     for event in &mut f.events {
@@ -290,7 +290,7 @@ fn three_in_vain_over_two_seconds_are_told() {
 
 #[test]
 fn who_did_not_wait_for_the_answer_lost_no_syn() {
-    // The round trip is 10.4 ms; and across an ocean nobody can tell.
+    // The round trip is 10.4 ms; across an ocean, loss cannot be told from distance.
     assert!(found(&impatient(40, 2, 25.0)).is_empty());
     assert!(found(&impatient(40, 1, 60.0)).is_empty());
     // Answers that come too late find no socket.
@@ -311,7 +311,7 @@ fn who_did_not_wait_for_the_answer_lost_no_syn() {
     assert!(found(&f).is_empty());
 }
 
-/// Connects to one port of a distant host of which every other loses its SYN, and as many data; and to another
+/// Connects to one port of a distant host, every other of which loses its SYN, and as many lose data; and to another
 /// port.
 fn two_ports(other_loses: bool) -> Fixture {
     let mut f = Fixture::new();
@@ -351,7 +351,7 @@ fn one_port_that_suffers_alone_is_no_path() {
     }));
     assert!(f.fix.contains("accept queue"), "{}", f.fix);
     assert_eq!((f.layer, f.confidence.level), (Layer::Peer, Level::Low));
-    // Where both suffer, nothing is known of the port.
+    // Where both suffer, it is not the port.
     let both = found(&two_ports(true));
     assert!(!both.is_empty());
     assert!(

@@ -9,7 +9,7 @@ use crate::places::path::{Path, limited, rate};
 use crate::places::standing_queue::Queue;
 use crate::vocabulary::*;
 
-/// Where losses did not meet an empty queue, or came together.
+/// Judges a path where losses did not meet an empty queue, or came together.
 pub(super) fn judge(path: &Path) -> Option<Finding> {
     let story = path.story;
     let mut by_loss = path.ends.clone();

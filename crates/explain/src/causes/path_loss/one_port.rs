@@ -1,4 +1,4 @@
-//! The packets of one port are lost on a path, and those of its others are not: something on it tells them apart.
+//! One port's packets are lost on a path, and those of its other ports are not: something on it tells them apart.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ struct OnePort<'a> {
 }
 
 impl<'a> OnePort<'a> {
-    /// The one that loses most, where a full queue would take from all alike.
+    /// The port that loses most, where a full queue would drop from all equally.
     fn of(path: &Path<'a>) -> Option<OnePort<'a>> {
         let port_of = |e: &End| service(path.story, e.conn).2.port;
         let mut lost: BTreeMap<u16, u64> = BTreeMap::new();
@@ -44,7 +44,7 @@ impl<'a> OnePort<'a> {
         let enough = losses.lost >= limits::PATH_LOST.count()
             && losses.share() >= limits::WINDOW_OF_EIGHT.share();
         let real = !limits::MOST.exceeded(losses.spurious, losses.lost) && losses.are_elsewhere();
-        // What is sent now and then meets a full queue less often than a transfer.
+        // Sporadic traffic meets a full queue less often than a transfer does.
         let alone = others.1 >= losses.segments
             && share(others) * limits::PORT_LOSES_TIMES.times() <= losses.share();
         let told = enough && real && alone && losses.are_spread() && !losses.are_tails();
@@ -56,12 +56,12 @@ impl<'a> OnePort<'a> {
     }
 }
 
-/// Of segments lost and sent.
+/// The share of segments lost among those sent.
 fn share((lost, sent): (u64, u64)) -> f64 {
     lost as f64 / sent.max(1) as f64
 }
 
-/// Where losses did not meet an empty queue.
+/// Judges a path where losses did not meet an empty queue.
 pub(super) fn judge(path: &Path) -> Option<Finding> {
     let min_rtt_us = path.min_rtt_us()?;
     let OnePort {

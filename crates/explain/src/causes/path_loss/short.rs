@@ -1,5 +1,5 @@
-//! Short connections over a path that loses packets: samples hardly show them, but each tells at its end how much
-//! it retransmitted.
+//! Short connections over a path that loses packets: samples hardly show them, but each reports at its end how much it
+//! retransmitted.
 
 use std::collections::BTreeMap;
 
@@ -22,9 +22,9 @@ pub(super) struct Short<'a> {
     from: Addr,
     to: Addr,
     conns: Vec<&'a Conn>,
-    /// SYNs retransmitted, and sent.
+    /// SYNs retransmitted, and SYNs sent.
     syns: (u64, u64),
-    /// Segments retransmitted over connections that moved something, and sent.
+    /// Segments retransmitted over connections that moved something, and segments sent.
     data: (u64, u64),
     /// Packets of these that this host dropped.
     dropped: u64,
@@ -44,7 +44,7 @@ pub(super) fn places(story: &Story) -> Vec<Short<'_>> {
     all(story).filter(Short::is_lossy).collect()
 }
 
-/// Of each way, what its short connections lost.
+/// For each way, what its short connections lost.
 pub(super) fn refuted(story: &Story) -> impl Iterator<Item = Option<Answered>> {
     all(story).map(|short| {
         let (syns, data) = (short.syns, short.data);
@@ -87,7 +87,7 @@ fn all(story: &Story) -> impl Iterator<Item = Short<'_>> {
 struct SynDrops {
     /// By where they came from and went to: in which namespaces, and how many.
     of: AHashMap<(Addr, Addr), AHashMap<u32, u64>>,
-    /// By where they went, those that are of none of these connections: translated on their way, or another host's.
+    /// By destination, those that belong to none of these connections: translated on their way, or another host's.
     nobodys: AHashMap<Addr, u64>,
 }
 
@@ -121,7 +121,7 @@ impl SynDrops {
         *sum = sum.saturating_add(n);
     }
 
-    /// A namespace drops no more of its own SYNs than were retransmitted or are not answered: the others were given its
+    /// A namespace drops no more of its own SYNs than were retransmitted or are unanswered: the others were given its
     /// address on their way.
     fn take_translated(&mut self, places: &ByWay) {
         let own = |c: &&Conn| u64::from(c.syn_retries) + u64::from(c.established_ns.is_none());
@@ -140,8 +140,8 @@ impl SynDrops {
         }
     }
 
-    /// Those of a way: dropped where its packets begin, or where they pass. Another namespace with the same addresses
-    /// drops its own.
+    /// The drops of a way: where its packets begin, or where they pass. Another namespace with the same addresses drops
+    /// its own.
     fn on(&self, way: Way, places: &ByWay) -> u64 {
         let (netns, from, to) = way;
         let passes = |at: u32| at == netns || !places.contains_key(&(at, from, to));
@@ -158,7 +158,7 @@ impl<'a> Short<'a> {
         let (netns, from, to) = way;
         let sum = |of: &dyn Fn(&Conn) -> u64| conns.iter().map(|c| of(c)).sum::<u64>();
         let syns_again = sum(&|c| c.syn_retries.into());
-        // One whose server has dropped its last ACK retransmits without success.
+        // A connection whose server dropped its last ACK retransmits without success.
         let moved = |c: &Conn| c.bytes_acked > 0 || c.bytes_received > 0;
         let again = sum(&|c| if moved(c) { c.retransmits.into() } else { 0 });
         let segments = sum(&|c| {
@@ -212,15 +212,14 @@ impl<'a> Short<'a> {
             && !self.is_of_one_port()
     }
 
-    /// Where data is lost to far fewer connections than SYNs, it is `path-drops-syn`.
+    /// Where data is lost by far fewer connections than SYNs, it is `path-drops-syn`.
     fn loses_data(&self) -> bool {
         let retried = self.suffering().filter(|c| c.syn_retries > 0).count();
         let resent = self.suffering().filter(|c| c.retransmits > 0).count();
         limits::MOST.exceeded(resent, retried)
     }
 
-    /// Whether one port suffers alone: a full accept queue drops SYNs and last ACKs, and makes clients
-    /// retransmit both.
+    /// Whether only one port suffers: a full accept queue drops SYNs and last ACKs, and makes clients retransmit both.
     fn is_of_one_port(&self) -> bool {
         let mut lossy: BTreeMap<u16, u64> = BTreeMap::new();
         for conn in self.suffering() {
@@ -240,7 +239,7 @@ impl<'a> Short<'a> {
         limits::MOST.reached(lossy.len(), all.len()) && lossy.len() > limits::LOSSY_PARTS.as_usize()
     }
 
-    /// What listeners of this host dropped themselves, of those that were connected to.
+    /// What listeners of this host dropped themselves, among those connected to.
     fn listeners_drop(&self) -> u64 {
         let listeners: AHashSet<u32> = self.conns.iter().filter_map(|c| c.listener).collect();
         let all = listeners.iter();
@@ -330,7 +329,7 @@ fn share((part, of): (u64, u64)) -> f64 {
     part as f64 / of.max(1) as f64
 }
 
-/// What drops SYNs only, or data only, does not come out so.
+/// Something that drops only SYNs, or only data, does not give this result.
 fn alike(short: &Short) -> Check {
     let (syns, data) = (share(short.syns), share(short.data));
     Check {

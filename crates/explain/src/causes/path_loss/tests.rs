@@ -60,7 +60,7 @@ fn look_alikes_are_not_path_loss() {
         socket.dsack_dups = socket.data_segs_out.map(|n| n / 100);
     }
     only(&spurious, "reordering");
-    // All within a second: an accident, over now.
+    // All within one second: an accident, over by now.
     let mut burst = cases::lossy();
     let start = START_NS;
     for event in burst
@@ -73,7 +73,7 @@ fn look_alikes_are_not_path_loss() {
     assert!(found(&burst).is_empty());
 }
 
-/// The same losses, each at twice the round trip of an empty path, of all or a hundredth of the segments.
+/// The same losses, each at twice the round trip of an empty path, out of all segments or a hundredth of them.
 fn at_a_full_queue(fewer: u32) -> Fixture {
     let mut f = much_lost(fewer);
     let events = f.events.iter_mut();
@@ -83,7 +83,7 @@ fn at_a_full_queue(fewer: u32) -> Fixture {
     f
 }
 
-/// The same losses, of fewer segments.
+/// The same losses, out of fewer segments.
 fn much_lost(fewer: u32) -> Fixture {
     let mut f = cases::lossy();
     for socket in &mut f.sockets {
@@ -92,7 +92,7 @@ fn much_lost(fewer: u32) -> Fixture {
     f
 }
 
-/// Who moves more than losses at random leave a window loses many packets at once, and none in between.
+/// A sender that moves more than random losses leave it loses many packets at once, and none in between.
 #[test]
 fn losses_that_come_together_are_a_policers() {
     let policed = only(&much_lost(100), ID);
@@ -148,13 +148,12 @@ fn what_one_port_loses_alone_no_queue_takes() {
             .is_some_and(|c| c.contains("-P 5000"))
     );
     assert_eq!(number(&f, "others_lost"), &Number::Count(0));
-    // A queue that is full takes from all.
+    // A full queue drops from all.
     let f = beside(400);
     assert!(f.title.contains("full"), "{}", f.title);
 }
 
-/// 400 short connections to a server elsewhere, of which so many retransmit a SYN, and so many a segment of
-/// their data.
+/// 400 short connections to a server elsewhere: this many retransmit a SYN, and this many a segment of their data.
 fn short(lose_syn: u32, lose_data: u32) -> Fixture {
     short_to(None, "192.0.2.9:80", lose_syn, lose_data)
 }
@@ -200,7 +199,7 @@ fn short_connections_tell_of_a_lossy_path_at_their_end() {
 
 #[test]
 fn a_listener_that_gets_a_syn_again_has_not_refused_it() {
-    // Its socket counts each SYN whose answer was lost; ListenDrops rises for what it refuses.
+    // Its socket counts each SYN whose answer was lost; ListenDrops rises for those that it refuses.
     let mut f = short_to(Some(SERVER), "10.79.0.1:5000", 10, 7);
     f.listen(synth::Listen {
         drops: 20,
@@ -215,7 +214,7 @@ fn a_listener_that_gets_a_syn_again_has_not_refused_it() {
 #[test]
 fn short_connections_that_lose_only_one_kind_or_next_to_nothing() {
     only(&short(10, 0), "path-drops-syn");
-    // SYNs wait for a second: of these fewer are enough.
+    // SYNs wait for a second: fewer of them are enough.
     only(&short(60, 32), ID);
     for healthy in [short(0, 0), short(0, 30), short(80, 70)] {
         assert!(found(&healthy).is_empty());
@@ -240,7 +239,7 @@ fn syns_dropped(f: &mut Fixture, netns: u32, from: &str, n: u64) {
     }));
 }
 
-/// Their source is the node's when its shaper drops them: of data as of SYNs.
+/// A node's shaper drops packets that already have the node's source address: data as well as SYNs.
 #[test]
 fn what_a_node_drops_after_it_has_translated_it_is_no_path() {
     let mut f = short(10, 7);
@@ -253,7 +252,7 @@ fn what_a_node_drops_after_it_has_translated_it_is_no_path() {
         local: (remote, port),
         remote: (source, 50_000),
     };
-    // Of 57 segments that were retransmitted, and 40 SYNs.
+    // 57 retransmitted segments, and 40 SYNs.
     f.events.extend((0..57).map(|i| Event {
         reason: Some("QDISC_DROP".into()),
         location: Some("__dev_queue_xmit".into()),
@@ -265,7 +264,7 @@ fn what_a_node_drops_after_it_has_translated_it_is_no_path() {
 #[test]
 fn what_is_dropped_of_others_says_nothing_of_a_path() {
     let tells = |f: &Fixture| found(f).iter().any(|f| f.cause == ID);
-    // Somebody in another namespace connects there as well, and sends so many SYNs again.
+    // Clients in another namespace connect there as well, and retransmit this many SYNs.
     let beside = |retries: u32| {
         let mut f = short(10, 7);
         for i in 0..10u32 {
@@ -282,16 +281,16 @@ fn what_is_dropped_of_others_says_nothing_of_a_path() {
         }
         f
     };
-    // Its own firewall has something against that.
+    // Its own firewall objects to that.
     let mut f = beside(3);
     syns_dropped(&mut f, HOST, "10.79.0.3:1", 30);
     assert!(tells(&f));
-    // What has its address and is not its own was translated there.
+    // Packets with its address that are not its own were translated there.
     let mut f = beside(0);
     assert!(tells(&f));
     syns_dropped(&mut f, HOST, "10.79.0.3:1", 30);
     assert!(!tells(&f));
-    // The path's own are dropped here wherever they pass, and so may be those whose source was translated.
+    // The path's own SYNs are dropped here wherever they pass, and so may be those with a translated source.
     for (netns, from) in [
         (CLIENT, "10.79.0.2:1"),
         (SERVER, "10.79.0.2:1"),

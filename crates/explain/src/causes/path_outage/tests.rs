@@ -1,4 +1,4 @@
-//! C54 is named when most connections of a path hang at once and go on, not when one does, or when they stay.
+//! C54 is named when most connections of a path hang at once and then go on, not when one does, or when they stay.
 
 use crate::Level;
 use crate::causes::testing::{found, only, ruled_out};
@@ -7,7 +7,7 @@ use synth::{CLIENT, Fixture, cases};
 
 const ID: &str = "path-outage";
 
-/// Three connections that hang from 0.15 s on, of which so many hear something again before the end.
+/// Three connections that hang from 0.15 s on; this many of them hear something again before the end.
 fn back(heard: usize) -> Fixture {
     let mut f = cases::silent();
     f.seen_from(CLIENT);

@@ -33,7 +33,7 @@ fn the_client_alone() {
     );
     assert!(f.arithmetic.iter().all(|c| c.agrees), "{:?}", f.arithmetic);
     assert!(ruled_out(&f, "path-loss").contains("with random loss one"));
-    // Of what the recording saw each lost all but the first 150 ms.
+    // Each lost all of its recorded time but the first 150 ms.
     let lost = f.lost_s.seconds().unwrap();
     assert!((23.0..24.0).contains(&lost), "{lost}");
     let mut server = cases::silent();
@@ -78,14 +78,14 @@ fn an_address_that_answers_others_is_told_so() {
         busy.title
     );
     assert!(!busy.title.contains("after a pause"), "{}", busy.title);
-    // The same after a pause: their last acknowledgement came 4 s before what hangs was sent.
+    // The same after a pause: their last acknowledgement came 4 s before the segments that hang were sent.
     for row in f.sockets.iter_mut().filter(|s| s.rto_count.is_some()) {
         row.last_ack_recv_ms = row.last_ack_recv_ms.map(|ms| ms + 4_000);
     }
     let idle = only(&f, ID);
     assert!(idle.title.contains("after a pause"), "{}", idle.title);
     assert!(idle.fix.contains("keep-alives"), "{}", idle.fix);
-    // The pause itself costs nobody anything.
+    // The pause itself costs nothing.
     let lost = |f: &crate::Finding| f.lost_s.seconds().unwrap();
     assert!(
         lost(&idle) <= lost(&busy) + 3.0,

@@ -1,4 +1,4 @@
-//! What to do about a black hole: smaller segments, or the ICMP errors that tell of it.
+//! What to do about a black hole: smaller segments, or the ICMP errors that report it.
 
 use std::net::IpAddr;
 

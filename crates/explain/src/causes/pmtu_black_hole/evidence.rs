@@ -80,7 +80,7 @@ impl BlackHole<'_> {
         })
     }
 
-    /// That nothing told the sender: no ICMP came, and it does not probe by itself.
+    /// That the sender was not informed: no ICMP came, and it does not probe by itself.
     fn untold(&self) -> Option<Step> {
         let (story, netns) = (self.path.story, self.path.netns);
         let probing = story.settings.get(netns, sysctl::TCP_MTU_PROBING)?;
@@ -92,7 +92,7 @@ impl BlackHole<'_> {
         let pmtu = self.pmtu();
         let says =
             format!("They still assume a path MTU of {pmtu} bytes, and {name}={value} {smaller}.");
-        // Of those messages "fragmentation needed" is one; IPv4 only.
+        // "Fragmentation needed" is one of those messages; IPv4 only.
         let known = self.path.to.ip().is_ipv4() && story.counters.covers(netns);
         let told = known.then(|| story.counters.rise(netns, counter::IN_DEST_UNREACHS));
         let icmp = told.as_ref().map_or(String::new(), |told| {
@@ -108,7 +108,7 @@ impl BlackHole<'_> {
         Some(step)
     }
 
-    /// What the sockets counted of it themselves.
+    /// What the sockets themselves counted of it.
     pub(super) fn counted(&self) -> Check {
         let sum = |of: fn(&Stuck) -> u64| self.hung.iter().map(|(_, s)| of(s)).sum();
         let formula = "timeouts in a row that the sockets counted = timeouts of one segment seen";

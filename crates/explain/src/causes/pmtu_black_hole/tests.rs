@@ -28,7 +28,7 @@ fn both_ends_here() {
     assert_eq!(number(&f, "mss"), &Number::Count(1_448));
     assert_eq!(number(&f, "hung_ns"), &Number::Count(6_300_000_000));
     assert_eq!(number(&f, "passed_bytes"), &Number::Count(300));
-    // Of 20, the first was made before the first timeout and two after the last.
+    // The first of 20 was made before the first timeout, and two after the last.
     assert!(matches!(number(&f, "established"), Number::Count(n) if *n >= 15));
     assert!(f.arithmetic.len() == 2 && f.arithmetic.iter().all(|c| c.agrees));
     assert!(ruled_out(&f, "path-loss").contains("all 20 failed"));
@@ -151,7 +151,7 @@ fn made_up_numbers_do_no_harm() {
     }
 }
 
-/// The same, of which only the last timeout of each falls into the recording: the sockets count the others.
+/// The same, with only the last timeout of each within the recording: the sockets count the others.
 fn older(timeouts_seen: u32) -> Fixture {
     let mut f = cases::black_hole();
     let most = f.events.iter().filter_map(|e| e.attempt).max().unwrap();
@@ -173,12 +173,12 @@ fn older(timeouts_seen: u32) -> Fixture {
 
 #[test]
 fn what_hung_before_the_recording_is_told_when_something_passes_it() {
-    // The timer did not fire meanwhile: nothing says that the path is not well again.
+    // The timer did not fire meanwhile: the path may have recovered.
     assert_eq!(found(&older(0)).len(), 0);
     let told = only(&older(1), ID);
     assert_eq!(number(&told, "timeouts"), &Number::Count(4 * 8));
     assert_eq!(told.confidence.level, Level::Medium);
-    // Of these enough are seen.
+    // Enough of these are seen.
     let says = |f: &crate::Finding| f.confidence.because.join(" ");
     let limits = |f: &crate::Finding| says(f).contains("before the recording");
     assert!(limits(&told) && !limits(&only(&older(4), ID)));

@@ -11,7 +11,7 @@ use crate::place::SlowCalls;
 use crate::places::port_search::BIND;
 use crate::vocabulary::*;
 
-/// One program that asks for a port that has thousands of connections.
+/// A program that asks for a port with thousands of connections.
 struct Asker<'a> {
     story: &'a Story,
     netns: u32,
@@ -24,7 +24,7 @@ struct Asker<'a> {
     rows: Vec<RowRef>,
 }
 
-/// The connections that share a port with its listener: when they came and went.
+/// The connections that share a port with its listener: when they began and ended.
 struct Owners {
     began: Vec<u64>,
     ended: Vec<u64>,
@@ -32,7 +32,7 @@ struct Owners {
 }
 
 impl Owners {
-    /// Of the port; when bind() asks for one address, only those at that address are in its way.
+    /// The owners of the port; when bind() asks for one address, only those at that address are in its way.
     fn of(story: &Story, netns: u32, at: Endpoint) -> Owners {
         let any = at.addr.ip().is_unspecified();
         let here = story.conns.iter().filter(|c| {

@@ -135,7 +135,7 @@ fn losses_lower_the_confidence_and_without_a_profile_it_is_silent() {
 /// The pid of a program that asks whether the server's port is free.
 const ASKER: u32 = 900;
 
-/// A server with so many connections, half a millisecond apart.
+/// A server with this many connections, half a millisecond apart.
 fn crowd(connections: u32, ends_ms: Option<f64>) -> Fixture {
     let mut f = Fixture::new();
     f.listen(Listen::default());
@@ -152,7 +152,7 @@ fn crowd(connections: u32, ends_ms: Option<f64>) -> Fixture {
     f
 }
 
-/// 400 calls of bind() for a place, each so long, and the CPU time that they take.
+/// 400 calls of bind() for a place, each taking this long, and their CPU time.
 fn asking(f: &mut Fixture, at: &str, took_us: u64) {
     f.refused_binds(at, (ASKER, "watchdog"), 400, took_us);
     let mut on_cpu = OnCpu {
@@ -245,11 +245,11 @@ fn the_advice_is_for_the_kernel_that_runs() {
         "this kernel, 6.18, has it)."
     );
     assert_eq!(own_range(""), "needs Linux 6.8).", "not known");
-    // It would search as without.
+    // It would search the same way without.
     assert_eq!(own_range("6.6.0"), "needs Linux 6.8, this host runs 6.6).");
 }
 
-/// Ports that closed connections hold are not needed at all if connections are used again.
+/// Ports that closed connections hold are not needed at all if connections are reused.
 #[test]
 fn what_churns_is_told_first_to_keep_connections() {
     let first = |time_wait: bool| {

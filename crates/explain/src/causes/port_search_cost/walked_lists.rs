@@ -28,7 +28,7 @@ struct Walker<'a> {
     story: &'a Story,
     netns: u32,
     comm: &'a str,
-    /// All of its slow calls, and those among them that searched; the others waited for them.
+    /// All of its slow calls, and those among them that searched; the others waited for these.
     calls: &'a [Connecting],
     searches: Vec<Connecting>,
     /// What each search met.
@@ -163,7 +163,7 @@ impl<'a> Walker<'a> {
         self.story.counters.rise(self.netns, name)
     }
 
-    /// Entries passed: as counted, else as what was met gives it.
+    /// Entries passed: as counted, else computed from what was met.
     fn passed(&self) -> f64 {
         match self.rise(ITERATIONS).by {
             0 => self.met().passed,
@@ -230,7 +230,7 @@ impl<'a> Walker<'a> {
     }
 }
 
-/// So many entries of a list.
+/// This many entries of a list, in words.
 fn entries(n: u64) -> String {
     match n {
         1 => "1 entry".into(),

@@ -1,4 +1,4 @@
-//! C02 is named when connects fail for want of a port, and only then.
+//! C02 is named when connects fail for lack of a port, and only then.
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
@@ -14,7 +14,7 @@ fn exhausted() -> Fixture {
     exhausted_until(None)
 }
 
-/// The same, of which all end at a time, ms.
+/// The same, all of them ending at a time, ms.
 fn exhausted_until(ends_ms: Option<f64>) -> Fixture {
     let mut f = Fixture::new();
     f.set(CLIENT, "net.ipv4.ip_local_port_range", "20000 21999");
@@ -56,8 +56,8 @@ fn connects_that_find_no_port() {
     assert!(ruled_out(&f, "connection-refused").starts_with("0 of them"));
 }
 
-/// Both ends close before the ports are counted: some clients' last ACK comes when the server's socket
-/// is gone, and the reset that answers it ends TIME_WAIT.
+/// Both ends close before the ports are counted: some clients' last ACK arrives after the server's socket is gone, and
+/// the reset that answers it ends TIME_WAIT.
 #[test]
 fn ports_counted_after_all_was_closed_fit_those_still_held() {
     let counted = |resets: u64, ports: u32, rfc1337: &str| {
@@ -89,7 +89,7 @@ fn ports_counted_after_all_was_closed_fit_those_still_held() {
         (f.arithmetic[0].expected, f.arithmetic[0].agrees)
     };
     assert_eq!(counted(600, 1_400, "0"), (1_400.0, true));
-    // Resets that do not end it, or none at all, leave no reason for the difference.
+    // Resets that do not end it, or no resets, leave the difference unexplained.
     assert_eq!(counted(600, 1_400, "1"), (2_000.0, false));
     assert_eq!(counted(0, 1_400, "0"), (2_000.0, false));
 }
@@ -106,8 +106,8 @@ fn ports_counted_when_all_were_free_say_nothing_against_it() {
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.arithmetic);
 }
 
-/// A load generator that ends closes sockets whose SYN has no answer yet; the ports of 2,000 were
-/// used again and again before, as the server closes first.
+/// A load generator that ends closes sockets whose SYN has no answer yet; the ports of 2,000 were reused repeatedly
+/// before, as the server closes first.
 #[test]
 fn connects_that_are_given_up_had_ports() {
     let mut f = Fixture::new();

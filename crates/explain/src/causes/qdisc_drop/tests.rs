@@ -1,4 +1,4 @@
-//! C14 is named when the kernel says that a queueing discipline dropped, and only then.
+//! C14 is named when the kernel reports drops by a queueing discipline, and only then.
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
@@ -15,7 +15,7 @@ fn drops_are_told_with_their_device() {
     assert_eq!(f.scope.resource.as_deref(), Some("qdisc of to-server"));
     assert_eq!(number(&f, "dropped"), &Number::Count(4 * 8 * 7));
     assert!(ruled_out(&f, "path-loss").starts_with("0 of"));
-    // Two round trips of 20 ms at 1 MB/s are less than the least that is advised.
+    // Two round trips of 20 ms at 1 MB/s are less than the smallest advised queue.
     let limit = Change::QueueLimit {
         netns: CLIENT,
         device: Some("to-server".into()),
@@ -52,7 +52,7 @@ fn flows_of_others_are_told_apart() {
     );
 }
 
-/// Of four uploads; the node knows where they come from by this address.
+/// Drops of four uploads; the node knows their source by this address.
 fn dropped_by_a_node(node: u32, from: &str) -> Fixture {
     let mut recording = Fixture::new();
     recording.listen(Listen::default());
@@ -95,11 +95,11 @@ fn of_several_devices_none_is_accused() {
     ));
 }
 
-/// To whoever sends through a node it sends acknowledgements.
+/// A device over which a node sends acknowledgements to the senders that go through it.
 #[test]
 fn a_device_that_sent_less_than_arrived_did_not_drop_it() {
     let mut recording = cases::shaped();
-    // Each of the four flows has written of its own bytes alone.
+    // Each of the four flows wrote only its own bytes.
     recording.resources.iter_mut().for_each(|r| r.value *= 4.0);
     let others: Vec<_> = recording.resources.clone();
     recording.resources.extend(others.into_iter().map(|mut r| {

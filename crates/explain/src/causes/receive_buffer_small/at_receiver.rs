@@ -1,5 +1,5 @@
-//! The same of receivers whose senders are elsewhere: what the application takes within a round trip is all that the
-//! window holds, and the buffer grows no further.
+//! The same for receivers with remote senders: within a round trip the application takes all that the window holds, and
+//! the buffer grows no further.
 
 use analysis::account::{Role as Serves, ServiceKey};
 
@@ -10,7 +10,7 @@ use crate::places::path::{End, sample_rows};
 use crate::places::receivers::{self, other, per_s, receivers};
 use crate::vocabulary::*;
 
-/// Where something is received over windows that are filled.
+/// A receiver over windows that are filled.
 struct Filled<'a> {
     story: &'a Story,
     key: ServiceKey,
@@ -40,7 +40,7 @@ fn is_held(story: &Story, end: &End) -> bool {
             .saturating_mul(taken.widest_wnd.into());
     let filled = widest > 0.0 && f64::from(taken.space) >= limits::WINDOW_FILLED.share() * widest;
     let all_along = per_s(end) * f64::from(taken.rtt_us) / 1e6 * limits::SPARE.times() >= widest;
-    // Of requests that come one by one it measures how long they take to come, not how long a round trip takes.
+    // With requests that come one by one it measures how long they take to come, not a round trip.
     let is_round_trip =
         f64::from(taken.rtt_us) < limits::USUAL_BELOW_TWICE.times() * f64::from(t.min_rtt_us);
     let grew = taken.first_rcvbuf != t.rcvbuf;
@@ -137,7 +137,7 @@ impl Filled<'_> {
     }
 }
 
-/// What an end here received, in its widest windows, and how far it filled that within a round trip.
+/// What an end here received, in its widest windows, and how much of them it filled within a round trip.
 pub(super) fn refuted(end: &End) -> Option<Answered> {
     let taken = end.transfer.taken;
     let (widest, received) = (f64::from(taken.widest_wnd), end.transfer.received());

@@ -101,9 +101,9 @@ fn the_receiver_alone() {
     };
     // It took half of the window in any round trip.
     none(|row| row.rcv_space = row.rcv_space.map(|_| 32_000));
-    // Once it took it all; but so much comes now and then only.
+    // It took all of it once; but that much arrives only now and then.
     none(|row| row.rcv_rtt_us = row.rcv_rtt_us.map(|_| 2_000));
-    // What it measured is how long requests take to come, not the round trip of the path.
+    // It measured how long requests take to come, not the round trip of the path.
     none(|row| row.min_rtt_us = row.min_rtt_us.map(|_| 20));
     // The kernel lets the buffer grow.
     none(|row| row.rcvbuf = row.rcvbuf.map(|_| (row.time_ns % 1_000_003) as u32));

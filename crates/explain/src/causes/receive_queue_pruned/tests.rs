@@ -1,4 +1,4 @@
-//! C25 is named when segments are dropped for want of receive buffer.
+//! C25 is named when segments are dropped for lack of receive buffer.
 
 use crate::Level;
 use crate::causes::testing::{found, only, sysctls};
@@ -36,7 +36,7 @@ fn a_queue_without_room() {
             [(SERVER, "net.ipv4.tcp_rmem=4096 131072 25165824".to_string())]
         );
     }
-    // Nobody is near the limit: whose they are is not known.
+    // No socket is near the limit: which of them dropped is unknown.
     let f = only(&pruned(counter::RCV_PRUNED, 100, 100), ID);
     assert_eq!(f.confidence.level, Level::Medium);
 }

@@ -1,4 +1,4 @@
-//! C21 is named when what was retransmitted had arrived and was overtaken, and not for losses or late answers.
+//! C21 is named when retransmitted segments had arrived and were overtaken, and not for losses or late answers.
 
 use crate::Level;
 use crate::causes::testing::{found, only, ruled_out};
@@ -7,7 +7,7 @@ use synth::{CLIENT, Fixture, Flow, Listen, cases};
 
 const ID: &str = "reordering";
 
-/// Four uploads whose segments overtake each other, retransmitted on ACKs and had already.
+/// Four uploads whose segments overtake each other, retransmitted on ACKs though the receiver had them.
 fn overtaking(kind: RetransmitKind, twice: u32, overtook: u32) -> Fixture {
     let mut f = Fixture::new();
     f.listen(Listen::default());
@@ -35,7 +35,7 @@ fn in_vain_and_overtaken() {
     assert!(!ruled_out(&f, "path-loss").is_empty());
 }
 
-/// The original is thrown away for its old timestamp: the sender does not see that it was overtaken.
+/// The original is dropped for its old timestamp: the sender does not see that it was overtaken.
 #[test]
 fn what_the_sender_did_not_see() {
     only(&overtaking(RetransmitKind::Rack, 4, 0), ID);
@@ -53,7 +53,7 @@ fn look_alikes_are_not_it() {
     let none = |f: Fixture| assert!(found(&f).iter().all(|f| f.cause != ID));
     // Most of it was lost.
     none(overtaking(RetransmitKind::Fast, 1, 2));
-    // Probes and timeouts in vain.
+    // Spurious probes and timeouts.
     none(overtaking(RetransmitKind::Tlp, 4, 2));
     only(&cases::lossy(), "path-loss");
     none(cases::used_to_the_full());

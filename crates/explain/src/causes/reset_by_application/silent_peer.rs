@@ -1,4 +1,4 @@
-//! Keep-alives without answer: the connections of a client to one address are given up.
+//! Keep-alives without an answer: a client's connections to one address are given up.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::CAUSE;
 use crate::limits;
 use crate::vocabulary::*;
 
-/// An idle connection that is probed so often is remembered by boxes on the path, s.
+/// Boxes on the path remember an idle connection that is probed this often, s.
 const ADVISED_KEEPALIVE_S: u64 = 60;
 
 /// The connections from a namespace to an address that answers no keep-alives.
@@ -25,8 +25,7 @@ pub(super) struct SilentPeer<'a> {
     of: u64,
 }
 
-/// An end that called connect(), and whose connect succeeded. Servers have peers that vanish every
-/// day.
+/// An end that called connect() successfully. Servers have peers that vanish every day.
 fn opened(conn: &Conn) -> bool {
     conn.asks() && matches!(conn.outcome, Outcome::Open | Outcome::Closed)
 }
@@ -121,8 +120,7 @@ impl SilentPeer<'_> {
         self.count() as f64 / self.of.max(1) as f64
     }
 
-    /// How long nothing had come from the peer when a connection was given up, ns, with the sample
-    /// that tells.
+    /// How long nothing had come from the peer when a connection was given up, ns, with the sample that shows it.
     fn silences(&self) -> impl Iterator<Item = (u64, RowRef)> {
         self.all.iter().filter_map(|(_, conn, sent)| {
             let last = &self.story.samples(conn)?.last;
@@ -197,7 +195,7 @@ fn advice(netns: &Netns, to: Addr) -> Advice {
     )
 }
 
-/// How many connections to one address were given up as it answered no keep-alive.
+/// How many connections to one address were given up because it answered no keep-alive.
 pub(super) fn refuted(whole: &Whole) -> Option<Answered> {
     let sent = whole.story.resets.sent.iter();
     let silent = sent.filter(|s| s.why == Why::KeepAlive);

@@ -1,5 +1,5 @@
-//! C12 is named when a server resets clients on purpose, or one peer leaves all keep-alives without
-//! an answer; not for clients that leave, idle connections, or single peers that vanish.
+//! C12 is named when a server resets clients on purpose, or one peer answers no keep-alives; not for clients that
+//! leave, idle connections, or single peers that vanish.
 
 use recording::tables::Socket;
 use recording::{EventKind, SourceName, TcpState};
@@ -25,7 +25,7 @@ fn lingers() -> Broken {
     }
 }
 
-/// Connections that are reset 20 ms after each other.
+/// Connections that are reset 20 ms apart.
 fn broken(n: u32, like: &Broken) -> Fixture {
     let mut f = Fixture::new();
     f.listen(Listen::default());
@@ -111,7 +111,7 @@ fn a_reset_between_requests_takes_nothing_away() {
         .filter(|e| e.kind == EventKind::ResetSent)
         .cloned()
         .collect();
-    // A second goes by before it is closed, in which nothing is said.
+    // A second passes before it is closed, in which nothing is sent.
     for end in &mut idle.events {
         if end.state == Some(TcpState::Close) || end.kind.as_str().starts_with("reset") {
             end.time_ns += 1_000_000_000;
@@ -141,8 +141,8 @@ fn a_reset_between_requests_takes_nothing_away() {
     assert_eq!(only(&idle, ID).impact.affected, 100, "half an answer");
 }
 
-/// Connections of a pool to one server that left a host, 5 ms apart; of these, so many are given up
-/// after three seconds.
+/// Connections of a pool to one server that left a host, 5 ms apart; this many of them are given up after three
+/// seconds.
 fn pool(n: u32, given_up: u32) -> Fixture {
     let mut f = Fixture::new();
     f.count(CLIENT, "TcpExt.TCPAbortOnTimeout", 0, given_up.into());
@@ -198,7 +198,7 @@ fn single_connections_that_time_out_are_healthy() {
     assert!(found(&pool(9, 9)).is_empty());
     assert!(found(&pool(60, 20)).is_empty());
     assert_eq!(found(&pool(40, 20)).len(), 1);
-    // A server whose clients go out of reach.
+    // A server with clients that go out of reach.
     let mut served = Fixture::new();
     served.listen(Listen::default());
     for i in 0..50u16 {

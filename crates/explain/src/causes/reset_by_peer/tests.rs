@@ -1,5 +1,5 @@
-//! C40 is named when a server elsewhere resets connections before it answers, or instead of an answer; not
-//! for resets at the end of an answer, after a pause, or of one moment.
+//! C40 is named when a server elsewhere resets connections before it answers, or instead of an answer; not for resets
+//! at the end of an answer, after a pause, or at one moment.
 
 use recording::tables::{Event, Socket};
 use recording::{EventKind, SourceName, TcpState};
@@ -11,7 +11,7 @@ use synth::{Broken, CLIENT, Dial, Fixture, SERVER};
 const ID: &str = "reset-by-peer";
 const AT: &str = "192.0.2.9:443";
 
-/// Connections to a server elsewhere, of which every so many is reset after `ms`, with so many bytes received.
+/// Connections to a server elsewhere, every n-th of which is reset after `after_ms`, with this many bytes received.
 fn elsewhere(every: u32, after_ms: f64, received: u64) -> Fixture {
     let mut f = Fixture::new();
     f.count(CLIENT, "Tcp.EstabResets", 0, 60);
@@ -104,7 +104,7 @@ fn resets_at_the_end_of_an_answer_and_few_of_them_are_healthy() {
     assert!(found(&elsewhere(15, 15.0, 0)).is_empty());
 }
 
-/// Resets of older connections that had said so much at their last sample, and have got no more since.
+/// Resets of older connections that had sent this much at their last sample, and have received nothing since.
 fn midway(acked: u64, every_ms: f64) -> Fixture {
     let mut f = Fixture::new();
     for i in 0..8u32 {

@@ -62,7 +62,7 @@ fn before_linux_6_10_the_stack_tells() {
         (f.impact.affected, f.confidence.level),
         (100, Level::Medium)
     );
-    // SO_LINGER 0 passes through tcp_disconnect: it is something else.
+    // SO_LINGER 0 passes through tcp_disconnect: a different cause.
     let frames = recording.frames.iter_mut();
     for frame in frames.filter(|f| &*f.function == "tcp_send_active_reset") {
         frame.function = "tcp_disconnect".into();
@@ -76,7 +76,7 @@ fn before_linux_6_10_the_stack_tells() {
     assert!(found(&blind).is_empty());
 }
 
-/// Connections of which each is reset so, so long after each other.
+/// Connections that are each reset this way, this far apart.
 fn broken(n: u32, every_ms: f64, like: &Broken) -> Fixture {
     let mut f = Fixture::new();
     f.listen(Listen::default());
@@ -115,7 +115,7 @@ fn a_client_that_leaves_with_data_unread_is_healthy() {
 
 #[test]
 fn a_client_that_had_closed_misses_nothing() {
-    // As with TLS, whose last message nobody reads.
+    // As with TLS, where the last message stays unread.
     let closed = Broken {
         from: TcpState::CloseWait,
         ..close()
@@ -136,7 +136,7 @@ fn a_few_and_a_process_that_ends_are_healthy() {
     assert!(found(&broken(4, 100.0, &close())).is_empty());
     assert!(found(&broken(100, 0.1, &close())).is_empty(), "all at once");
     assert_eq!(found(&broken(5, 100.0, &close())).len(), 1);
-    // Of clients here it is known that they want an answer.
+    // Clients here are known to want an answer.
     let mut few = broken(3, 1_100.0, &close());
     assert_eq!(found(&few).len(), 1);
     few.seen_from(SERVER);
@@ -187,7 +187,7 @@ fn who_meets_it_again_and_again_is_told_beside_many_who_do_not() {
     };
     // One process opens them all, and hardly notices.
     assert!(found(&beside(1_000)).is_empty());
-    // One is reset each time.
+    // One of them is reset each time.
     let mut apart = beside(1_000);
     let (addr, ..) = synth::place("10.79.0.3:1");
     let others = apart.events.iter_mut();

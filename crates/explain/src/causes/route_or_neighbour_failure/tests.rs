@@ -1,4 +1,4 @@
-//! C36 is named by the kernel's reasons for what it drops.
+//! C36 is named by the kernel's reasons for its drops.
 
 use crate::causes::local_firewall_drop::tests::dropped;
 use crate::causes::testing::{found, only, ruled_out, sysctls};
@@ -24,7 +24,7 @@ fn the_reverse_path() {
     assert_eq!(all.len(), 1, "{:?}", all[1].cause);
     // Clients elsewhere waited for their timers, one for each SYN.
     assert!(f.lost_s.seconds() >= Some(30.0), "{:?}", f.lost_s.seconds());
-    // The counter does not say so.
+    // The counter does not show it.
     let f = only(&dropped("IP_RPFILTER"), ID);
     assert_ne!(f.confidence.level, Level::High);
 }
@@ -59,7 +59,7 @@ fn at_s(second: u64) -> u64 {
     START_NS + second * 1_000_000_000
 }
 
-/// A program connects to `to` once a second, so often, and is told that there is no way.
+/// A program connects to `to` once a second, this many times, and is told that there is no route.
 fn without_a_way(to: &str, times: u64) -> Fixture {
     let mut f = Fixture::new();
     let (remote_addr, remote_port, family) = place(to);
@@ -143,7 +143,7 @@ fn who_goes_on_by_ipv4_needs_no_route_for_ipv6() {
     assert!(found(&f).is_empty(), "{:?}", found(&f));
 }
 
-/// It gets through to where it had no way, each time 100 ms after it failed.
+/// It gets through to where it had no route, each time 100 ms after it failed.
 fn back(f: &mut Fixture, to: &'static str, times: u16) {
     for i in 0..times {
         f.dial(Dial {
@@ -163,11 +163,11 @@ fn no_way_lasts_until_it_gets_through() {
     let mut f = without_a_way(to, 5);
     back(&mut f, to, 5);
     assert_eq!(only(&f, ID).lost_s.seconds(), Some(0.4));
-    // To somewhere else it had one all the while.
+    // It had a route to somewhere else all the time.
     let mut f = without_a_way(to, 5);
     back(&mut f, "192.0.2.10:443", 5);
     assert_eq!(only(&f, ID).lost_s.seconds(), Some(4.0));
-    // Three that failed in vain, and nobody was kept for long.
+    // Three failed connects, and nothing was held up for long.
     let mut f = without_a_way(to, 3);
     only(&f, ID);
     back(&mut f, to, 3);
@@ -196,7 +196,7 @@ fn who_refused_it_is_not_hidden() {
 #[test]
 fn what_a_node_passes_on_and_nobody_sends_again_is_a_note() {
     let mut f = dropped("NEIGH_FAILED");
-    // Of what it forwards it is a small share.
+    // It is a small share of what it forwards.
     f.raise(SERVER, counter::IP_IN_RECEIVES, 1_000_000);
     assert!(found(&f).iter().all(|f| f.cause != ID));
     let mut once = dropped("NEIGH_FAILED");

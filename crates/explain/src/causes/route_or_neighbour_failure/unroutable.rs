@@ -1,4 +1,4 @@
-//! connect() for which the kernel knows no way: no packet is made of it, so that only the call tells, or a counter.
+//! connect() for which the kernel has no route: no packet is made, so that only the call shows it, or a counter.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::limits;
 use crate::moment::{Began, Since};
 use crate::vocabulary::*;
 
-/// Destinations that are named.
+/// The most destinations that are named.
 const SHOWN_DESTINATIONS: usize = 3;
 
 pub(super) fn find(story: &Story) -> Vec<Finding> {
@@ -34,7 +34,7 @@ pub(super) fn find(story: &Story) -> Vec<Finding> {
         .collect()
 }
 
-/// Whether it tried again and again.
+/// Whether it tried repeatedly.
 fn insists(way: &NoWay) -> bool {
     let over_ns = way.last_ns.saturating_sub(way.first_ns);
     way.count >= limits::FAILED_AGAIN.count() && over_ns >= limits::FAILED_OVER.ns()
@@ -50,14 +50,14 @@ fn opened(story: &Story, (netns, pid): (u32, u32)) -> impl Iterator<Item = &Conn
         .filter(|c| c.side == Side::Opened)
 }
 
-/// Whether who has no route for IPv6 goes on with an address of IPv4 (RFC 8305): hosts without IPv6 are many.
+/// Whether a caller without a route for IPv6 goes on with an IPv4 address (RFC 8305): many hosts have no IPv6.
 fn goes_on(story: &Story, who: (u32, u32), way: &NoWay) -> bool {
     let well = || opened(story, who).filter(|c| !c.failed()).count() as u64;
     way.ipv4 == 0 && well() >= way.count
 }
 
-/// For how long it had no way, ns, and the longest of these times: from a call that failed on until it got through to
-/// one of the addresses, or failed last.
+/// For how long it had no route, ns, and the longest such time: from a failed call until it got through to one of the
+/// addresses, or failed for the last time.
 fn without_ns(story: &Story, who: (u32, u32), way: &NoWay) -> (u64, u64) {
     let there = opened(story, who).filter(|c| way.to.contains(&c.remote.addr));
     let mut well: Vec<u64> = there.filter_map(|c| c.established_ns).collect();
@@ -66,7 +66,7 @@ fn without_ns(story: &Story, who: (u32, u32), way: &NoWay) -> (u64, u64) {
     failed.sort_unstable();
     let (mut all, mut longest, mut until) = (0u64, 0, 0);
     for from in failed.into_iter().filter(|ns| *ns < way.last_ns) {
-        // One that failed before it was back is within the time that is counted.
+        // A call that failed before the route was back is within a time already counted.
         if from < until {
             continue;
         }
@@ -159,7 +159,7 @@ fn never_left(story: &Story, who: (u32, u32), way: &NoWay) -> RuledOut {
     )
 }
 
-/// Of namespaces of which no call tells: in how many intervals the counter rose, beyond what packets were dropped for.
+/// For namespaces whose calls show nothing: in how many intervals the counter rose, beyond the dropped packets.
 fn counted(story: &Story) -> BTreeMap<u32, (u64, usize)> {
     let mut all = BTreeMap::new();
     for (netns, rise) in story.counters.rises(counter::IP_OUT_NO_ROUTES) {
@@ -250,7 +250,7 @@ fn route(netns: &Netns, to: &str) -> Advice {
     })
 }
 
-/// Callers whose connects had no way, and what counters tell where calls were not recorded.
+/// Callers whose connects had no route, and what counters show where calls were not recorded.
 pub(super) fn refuted(story: &Story) -> impl Iterator<Item = Option<Answered>> {
     let callers = story.unrouted.callers().map(|(_, way)| {
         let over_ns = way.last_ns.saturating_sub(way.first_ns);

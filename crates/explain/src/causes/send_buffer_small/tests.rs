@@ -82,7 +82,7 @@ fn who_sets_it_sets_it_on_all_connections() {
         f
     };
     only(&beside(65_536), ID);
-    // The kernel let this one grow further: nobody has set the others.
+    // The kernel let this one grow further: no application has set the others.
     assert!(found(&beside(1_506_816)).is_empty());
 }
 
@@ -105,7 +105,7 @@ fn look_alikes_are_not_it() {
         let found = found(&host(flow, "4096 16384 65536"));
         assert!(found.is_empty(), "{:?}", found[0].cause);
     };
-    // Messages that never fill it; a congestion window, or a peer's, that is full; writes that wait to be sent.
+    // Messages that never fill it; a congestion window, or a peer's window, that is full; writes that wait to be sent.
     none(Flow {
         unacked: 36,
         ..held()

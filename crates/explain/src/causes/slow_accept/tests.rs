@@ -1,4 +1,4 @@
-//! C49 is named when connections wait in a queue that has room, not when they are read late or turned away.
+//! C49 is named when connections wait in a queue that has room, not when they are read late or rejected.
 
 use recording::counter;
 
@@ -8,7 +8,7 @@ use synth::{Dial, Fixture, Listen, RequestMix, SERVER};
 
 const ID: &str = "slow-accept";
 
-/// Requests of which 30 take so long, so much of it before accept(); and a queue as samples see it.
+/// Requests, 30 of which take this long, and this much of it before accept(); and a queue as samples see it.
 pub(crate) fn late(slow_ms: f64, accept_ms: f64, queue: Vec<u32>) -> Fixture {
     so_many_late(30, slow_ms, accept_ms, queue)
 }
@@ -36,7 +36,7 @@ fn late_at(listen: Listen, slow: (u64, f64), accept_ms: f64) -> Fixture {
     f
 }
 
-/// Six connections, older than the recording, that nobody has accepted.
+/// Six connections, older than the recording, that were never accepted.
 pub(crate) fn six_wait(f: &mut Fixture) {
     for i in 0..6 {
         f.dial(Dial {
@@ -116,7 +116,7 @@ fn what_is_accepted_and_read_late_waits_in_no_queue() {
             .iter()
             .any(|s| s.says.contains("accepted and read"))
     );
-    // Most of the time it thought.
+    // Most of the time was service time.
     only(&late(1_200.0, 100.0, four()), "slow-application");
 }
 
@@ -130,12 +130,12 @@ fn looks_between_samples_tell_who_waited_in_the_queue() {
         };
         late_at(listen, (10, 289.0), 280.0)
     };
-    // No sample met anybody.
+    // No sample found a waiting connection.
     let f = only(&looked(vec![0; 7], vec![0, 0, 0, 248, 0, 272, 0]), ID);
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
     let says = |f: &crate::Finding, words: &str| f.evidence.iter().any(|s| s.says.contains(words));
     assert!(says(&f, "for up to 272 ms"), "{:?}", f.evidence);
-    // One met somebody, who waited for a moment: what is accepted at once and read late.
+    // One found a connection that waited for a moment: accepted at once and read late.
     let f = only(
         &looked(vec![0, 1, 0, 2, 0], vec![0, 4, 0]),
         "slow-application",
@@ -191,7 +191,7 @@ fn connections_without_a_request_are_told_by_their_samples() {
     );
 }
 
-/// Short connections, of which none gets through from 3.9 s to `until_s`: 12 wait for accept(), as samples see.
+/// Short connections, none of which gets through from 3.9 s to `until_s`: 12 wait for accept(), as samples see.
 fn pause(until_s: f64) -> Fixture {
     let mut f = Fixture::new();
     let waits = |s: f64| (4.0..until_s).contains(&s);

@@ -1,4 +1,4 @@
-//! C50 is named for what is slow beside its own median, kept from working, unread, or asked about: not for what
+//! C50 is named for what is slow compared with its own median, kept from working, unread, or asked about: not for what
 //! always takes as long.
 
 use recording::tables::Request;
@@ -27,7 +27,7 @@ fn steady() -> RequestMix {
     }
 }
 
-/// What is said to whoever asked about a port.
+/// The answer to a question about a port.
 fn about(f: &Fixture, port: u16) -> Explanation {
     let filter = Filter {
         ports: vec![port],
@@ -44,7 +44,7 @@ fn short_stalls_that_most_of_the_time_goes_to_are_told() {
         slow: (n, slow_ms),
         ..RequestMix::default()
     };
-    // 30 in 1,000 that take 50 ms are 84 % of the time.
+    // 30 in 1,000 that take 50 ms: 84 % of the time.
     let f = only(&asked(stalls(30, 0.3, 50.0)), ID);
     assert_eq!((f.impact.affected, f.impact.of), (30, 1_000));
     // A fork for each new connection.
@@ -80,7 +80,7 @@ fn requests_that_callers_give_up_are_told() {
         "{}",
         f.title
     );
-    // The thread that read each slept on long after that.
+    // The thread that read each request slept on long after that.
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
     assert!(f.fix.contains("sleeps in clock_nanosleep"), "{}", f.fix);
     let busy = RequestMix {
@@ -96,7 +96,7 @@ fn requests_that_callers_give_up_are_told() {
     }
 }
 
-/// From the fifth second on it answers nothing, and so many wait as each second ends.
+/// From the fifth second on it answers nothing, and this many requests wait at the end of each second.
 fn falls_silent(waiting: [u64; 4]) -> Fixture {
     let mut f = asked(RequestMix {
         slow: (1, 4_000.0),
@@ -133,10 +133,10 @@ fn a_service_that_answers_nothing_any_more_while_more_is_asked() {
         f.title
     );
     assert_eq!(f.confidence.level, Level::Medium, "{:?}", f.confidence);
-    // A pool that asks for what is to come (BLPOP), when nothing comes.
+    // A pool that waits for something to come (BLPOP), when nothing comes.
     assert!(found(&falls_silent([8; 4])).is_empty());
     assert!(found(&falls_silent([2, 9, 0, 0])).is_empty());
-    // Nobody waits any more: seconds without anything have no row.
+    // Nothing waits any more: seconds without anything have no row.
     let mut over = falls_silent([2, 9, 16, 23]);
     for row in &mut over.requests {
         row.time_ns -= 4_000_000_000;
@@ -189,7 +189,7 @@ fn some_that_take_much_longer_than_half_of_them() {
     };
     assert_eq!(f.advice[0].change, Some(faster));
     assert!(ruled_out(&f, "path-loss").contains("0 segments"));
-    // 36 s, less what half of them take.
+    // 36 s, less the median for each.
     let lost = f.lost_s.seconds().expect("they were measured");
     assert!((35.0..37.0).contains(&lost), "{lost}");
 }
@@ -204,7 +204,7 @@ fn the_server_alone_tells_it_too() {
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
 }
 
-/// An event loop's clients wait for 4 s now and then; `open` do so in seconds in which nothing is answered.
+/// An event loop's clients wait for 4 s now and then; `open` of them in seconds in which nothing is answered.
 fn silent(waiting: u64, open: &[u64]) -> Fixture {
     let mut f = asked(RequestMix {
         usual: (9_900, 4.0),
@@ -248,7 +248,7 @@ fn what_always_takes_as_long_is_an_answer_and_no_finding() {
     assert!(found(&f).is_empty());
     let explained = explain(&f.write().expect("writes")).expect("reads");
     assert!(explained.notes.is_empty(), "{:?}", explained.notes);
-    // Unless somebody asked about it.
+    // Unless the question was about it.
     let explained = about(&f, 5_000);
     let told = explained.findings.first().expect("it was asked about");
     assert_eq!(told.cause, ID);
@@ -295,7 +295,7 @@ fn a_command_asks_about_its_own_requests() {
     let words = |line: &str| line.split(' ').map(String::from).collect();
     f.manifest.command_line = words("tcpwhy explain -- /usr/bin/wrk http://10.79.0.1:5000");
     only(&f, ID);
-    // The requests were a program's of another name.
+    // The requests came from a program of another name.
     for event in &mut f.events {
         if event.comm.as_deref() == Some("wrk") {
             event.comm = Some("other".into());
@@ -310,11 +310,11 @@ fn a_command_asks_about_its_own_requests() {
 #[test]
 fn ordinary_spread_is_none() {
     for (usual, slow) in [
-        // Ten times as long, and nobody notices.
+        // Ten times as long, but not noticeable.
         ((970, 4.0), (30, 150.0)),
-        // Noticed, and not ten times as long.
+        // Noticeable, but not ten times as long.
         ((970, 100.0), (30, 800.0)),
-        // One in a thousand: a queue has that.
+        // One in a thousand: any queue has that.
         ((4_999, 4.0), (5, 1_200.0)),
     ] {
         let f = asked(RequestMix {

@@ -1,4 +1,4 @@
-//! C51 is named for answers that come late from another host, when the network had no part in it.
+//! C51 is named for answers that come late from another host, when the network was not involved.
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Level, Number, explain};
@@ -19,7 +19,7 @@ fn asked(asked: RequestMix) -> Fixture {
 #[test]
 fn answers_that_come_a_second_late_now_and_then() {
     let f = only(&asked(RequestMix::default()), ID);
-    // What the peer did only it can tell.
+    // Only the peer could show what it did.
     assert_eq!(f.confidence.level, Level::Medium, "{:?}", f.confidence);
     assert!(
         f.title
@@ -38,7 +38,7 @@ fn answers_that_come_a_second_late_now_and_then() {
 
 #[test]
 fn what_the_network_may_have_lost_is_not_the_peers() {
-    // Retransmitted by us: so may the answer have been.
+    // Retransmitted on this side: the answer may have been, too.
     let lost = RequestMix {
         retransmits: 1,
         ..RequestMix::default()
@@ -56,7 +56,7 @@ fn below_a_second_its_answers_may_as_well_have_been_lost() {
     let f = only(&asked(late(0)), ID);
     assert_eq!(f.confidence.level, Level::Low, "{:?}", f.confidence);
     assert!(f.fix.contains("or its answers were lost"), "{}", f.fix);
-    // Something of ours was.
+    // Something on this side was.
     assert!(found(&asked(late(1))).is_empty());
     let unnoticed = RequestMix {
         slow: (30, 150.0),
@@ -84,7 +84,7 @@ fn a_peer_that_always_takes_as_long_is_none() {
     );
 }
 
-/// Of twelve connections two take 2 s for each of their four answers, and had so many segments to send.
+/// Two of twelve connections take 2 s for each of their four answers, and sent this many segments.
 fn pops(segments: u32) -> Fixture {
     let mut f = Fixture::new();
     for i in 0..2 {
@@ -157,7 +157,7 @@ fn requests_that_the_client_gives_up() {
     assert_eq!(f.confidence.level, Level::Medium, "{:?}", f.confidence);
     let lost = f.lost_s.seconds().unwrap();
     assert!((59.0..60.0).contains(&lost), "{lost}");
-    // Nobody knows what is usual, and all gave up after the same time: theirs.
+    // The usual time is unknown, and all gave up after the same time: their own.
     let none = only(&asked(given_up((30, 2_000.0), (0, 0.0))), ID);
     assert!(
         none.title.contains("gives up on 100 % of its requests"),
@@ -168,7 +168,7 @@ fn requests_that_the_client_gives_up() {
     // As few as a person would try: each was a connection of its own.
     only(&asked(given_up((5, 2_000.0), (0, 0.0))), ID);
     only(&asked(given_up((30, 2_000.0), (3, 4.0))), ID);
-    // A few, soon, and such as wait for no answer.
+    // A few, soon, and some that expect no answer.
     for (slow, usual) in [
         ((4, 2_000.0), (96, 4.0)),
         ((30, 150.0), (970, 4.0)),
@@ -191,7 +191,7 @@ fn requests_that_the_client_gives_up() {
     assert!(found(&unlike).is_empty());
 }
 
-/// Connections to a server elsewhere of which so many get no answer to what they asked, and so many do.
+/// Connections to a server elsewhere: this many get no answer to their requests, and this many do.
 fn hanging(unanswered: u16, answered: u16) -> Fixture {
     let mut f = Fixture::new();
     for i in 0..unanswered + answered {
@@ -225,11 +225,11 @@ fn one_of_several_workers_that_hangs() {
         f.title
     );
     assert!(f.lost_s.seconds().is_some_and(|s| s > 15.0));
-    // Few, few of many, and those of a protocol that answers nobody.
+    // Few, few of many, and those of a protocol without answers.
     for (unanswered, answered) in [(4, 15), (5, 96), (20, 0)] {
         assert!(found(&hanging(unanswered, answered)).is_empty());
     }
-    // What was asked did not arrive.
+    // The request did not arrive.
     let mut lost = hanging(5, 15);
     for row in &mut lost.sockets {
         row.bytes_acked = Some(1);

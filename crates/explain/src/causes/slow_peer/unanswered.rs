@@ -1,5 +1,5 @@
 //! Connections that the peer's kernel has accepted and on which nothing was ever answered, while others to the same
-//! address are: a worker of it hangs.
+//! address are: one of its workers hangs.
 
 use std::collections::BTreeMap;
 
@@ -13,24 +13,24 @@ use crate::limits;
 use crate::places::path::{End, senders};
 use crate::vocabulary::*;
 
-/// The connections that were made to one address while it was recorded, by what came of them.
+/// The connections made to one address during the recording, by what became of them.
 #[derive(Default)]
 struct Connections<'a> {
     unanswered: Vec<(End<'a>, u64)>,
     answered: u64,
 }
 
-/// How long a connection that was opened here has waited for a first byte, ns; `None` of one that got it, or whose
-/// request is not known to have arrived. One that goes on sending does not wait.
+/// How long a connection that was opened here has waited for a first byte, ns; `None` if it got one, or if its request
+/// is not known to have arrived. One that goes on sending does not wait.
 fn waited_ns(story: &Story, conn: &Conn) -> Option<u64> {
     let last = story.samples(conn)?.last;
     let none = last.bytes_received == 0 && conn.bytes_received == 0;
-    // The SYN is among what was acknowledged.
+    // The SYN counts among the acknowledged bytes.
     let asked = last.bytes_acked > 1;
     (none && asked).then(|| account::of_end(story, conn).of(State::Awaiting))
 }
 
-/// A finding for each address, of those that `known` does not name already.
+/// A finding for each address that `known` does not already name.
 pub(super) fn findings(story: &Story, known: &[(u32, Endpoint)]) -> Vec<Finding> {
     let mut places: BTreeMap<(u32, Endpoint), Connections> = BTreeMap::new();
     let known: AHashSet<(u32, Endpoint)> = known.iter().copied().collect();
@@ -118,7 +118,7 @@ fn judge(story: &Story, netns: u32, at: Endpoint, asked: &Connections) -> Option
     )
 }
 
-/// Connections to other hosts that were asked something and got not one byte for long.
+/// Connections to other hosts that sent a request and got not one byte for long.
 pub(super) fn refuted(story: &Story) -> Option<Answered> {
     let away = story.conns.iter().filter(|c| {
         let elsewhere = c.peer.is_none() && c.listener.is_none() && c.connects();

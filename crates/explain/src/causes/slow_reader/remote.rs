@@ -1,4 +1,4 @@
-//! A reader on another host: all that this host sees of it is the window that its senders wait for.
+//! A reader on another host: this host sees only the window that its senders wait for.
 
 use super::CAUSE;
 use crate::limits;
@@ -6,11 +6,11 @@ use crate::places::path::{End, rate, rwnd_share, sample_rows, senders};
 use crate::places::window::{Allowance, HeldBack, held_back};
 use crate::vocabulary::*;
 
-/// Those that another host holds back though its windows have room for far more at their widest.
+/// Senders that another host holds back though its widest windows have room for far more.
 pub(super) fn places(story: &Story) -> Vec<HeldBack<'_>> {
     let is_closed = |end: &End| {
         let away = end.conn.peer.is_none();
-        // Kernels before Linux 5.4 do not tell the window.
+        // Kernels before Linux 5.4 do not report the window.
         let room = Allowance::of_window(story, end);
         away && room.is_none_or(|window| window.has_room())
     };

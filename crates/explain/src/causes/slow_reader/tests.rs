@@ -32,20 +32,20 @@ fn the_receiver_alone_tells_by_its_window() {
     }
     recording.seen_from(SERVER);
     assert_eq!(only(&recording, ID).confidence.level, Level::Medium);
-    // An open window: what lies there for 100 ms, of a path of few, says that the reader is behind, not that the
+    // An open window: data unread for 100 ms, on a path of a few ms, shows that the reader is behind, not that the
     // senders wait.
     for socket in &mut recording.sockets {
         socket.rcv_wnd = Some(50_000);
     }
     assert_eq!(only(&recording, ID).confidence.level, Level::Low);
-    // A hundred times as fast it is taken within a millisecond.
+    // At a hundred times the rate, it is taken within a millisecond.
     for socket in &mut recording.sockets {
         socket.bytes_received = socket.bytes_received.map(|bytes| bytes * 100);
     }
     assert!(found(&recording).is_empty());
 }
 
-/// On a host with many namespaces the reader may be sampled once; what its sender waited is counted all the time.
+/// On a host with many namespaces the reader may be sampled once; its sender's wait is counted all the time.
 #[test]
 fn one_sample_of_the_reader_is_enough_where_its_sender_is_here() {
     let mut recording = cases::slow_reader();
@@ -59,8 +59,8 @@ fn one_sample_of_the_reader_is_enough_where_its_sender_is_here() {
     assert!(found(&recording).is_empty());
 }
 
-/// A window that is filled once per round trip, over connections that are idle in between: what lies unread in one
-/// sample was about to be read.
+/// A window that is filled once per round trip, over connections that are idle in between: what one sample found unread
+/// was about to be read.
 #[test]
 fn pauses_of_the_sender_are_not_the_readers() {
     let mut recording = cases::slow_reader();
@@ -72,7 +72,7 @@ fn pauses_of_the_sender_are_not_the_readers() {
         }
     }
     only(&recording, ID);
-    // As many bytes in a twentieth of the time: 24 MB/s, of 32 MB/s that the window lets pass.
+    // The same bytes in a twentieth of the time: 24 MB/s, of the 32 MB/s that the window lets pass.
     for socket in recording.sockets.iter_mut().filter(|s| s.netns == CLIENT) {
         socket.busy_us = socket.busy_us.map(|us| us / 20);
         socket.rwnd_limited_us = socket.rwnd_limited_us.map(|us| us / 20);
@@ -88,7 +88,7 @@ fn look_alikes_are_not_it() {
         socket.recv_queue = Some(0);
     }
     assert!(found(&small).is_empty());
-    // Unread data, but nobody waits for the window.
+    // Unread data, but nothing waits for the window.
     let mut open = cases::slow_reader();
     for socket in open.sockets.iter_mut().filter(|s| s.netns == CLIENT) {
         socket.rwnd_limited_us = Some(0);
@@ -98,7 +98,7 @@ fn look_alikes_are_not_it() {
     assert!(found(&cases::bulk()).is_empty());
 }
 
-/// The sender alone, which moves data at a rate beside what its peer's window lets pass.
+/// The sender alone, at a rate compared with what its peer's window lets pass.
 fn sender_alone(spare: f64) -> synth::Fixture {
     let mut recording = cases::slow_reader();
     recording.seen_from(CLIENT);
@@ -120,7 +120,7 @@ fn the_sender_alone_tells_a_slow_reader_from_a_small_window() {
         f.advice[0].change,
         Some(Change::ReadFaster { .. })
     ));
-    // Its window is not far wider than what passes, and a queue stands: neither.
+    // Its window is not far wider than what passes, and a queue stands: neither applies.
     assert!(found(&sender_alone(1.5)).is_empty());
     let mut empty = sender_alone(1.0);
     for socket in &mut empty.sockets {
@@ -139,7 +139,7 @@ fn the_sender_alone_tells_a_slow_reader_from_a_small_window() {
 fn who_passes_on_what_it_reads_is_not_slow_where_nobody_takes_it() {
     let mut f = cases::slow_reader();
     let rate = f.sockets.iter().filter_map(|s| s.bytes_received).max();
-    // A client elsewhere, which the same process serves with what it reads.
+    // A client elsewhere, to which the same process passes what it reads.
     f.flow(synth::Flow {
         from: "203.0.113.7:50000".into(),
         answers: true,

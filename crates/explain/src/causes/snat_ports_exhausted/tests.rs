@@ -1,4 +1,4 @@
-//! C47 is named when SYNs were dropped for want of a translated port: at as many connections as ever.
+//! C47 is named when SYNs were dropped for lack of a translated port: at the maximum number of connections.
 
 use recording::EventKind;
 use recording::tables::{Event, Resource, TableSize};
@@ -11,7 +11,7 @@ use synth::{Dial, End, Fixture, SERVER, START_NS, SYN, place};
 const ID: &str = "snat-ports-exhausted";
 const AT: &str = "192.0.2.9:443";
 
-/// Of these connects, 50 ms apart, those that lose a SYN in the namespace that translates; the others stay.
+/// This many connects, 50 ms apart, some of which lose a SYN in the namespace that translates; the others stay.
 pub(crate) fn translated(connects: u32, loses: impl Fn(u32) -> bool, through: bool) -> Fixture {
     let mut f = Fixture::new();
     let (addr, port, family) = place(AT);

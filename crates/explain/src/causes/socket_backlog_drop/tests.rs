@@ -8,7 +8,7 @@ use synth::{Fixture, SERVER, cases};
 
 const ID: &str = "socket-backlog-drop";
 
-/// Of 10,000 segments received some found the backlog full; the kernel counts as many.
+/// Some of 10,000 received segments found the backlog full; the kernel counts as many.
 fn full(dropped: u64, reason: &str) -> Fixture {
     let mut f = cases::bulk();
     let to = f

@@ -1,4 +1,4 @@
-//! C16 is named when the kernel's thread for packets waits, and only then.
+//! C16 is named when the kernel's packet-handling thread waits, and only then.
 
 use recording::SourceName;
 
@@ -54,7 +54,7 @@ fn the_thread_for_packets_waits() {
     assert!(ruled_out(&f, "cpu-contention").contains("iperf3"));
 }
 
-/// A heartbeat of once a second that came so much later, on a CPU.
+/// A heartbeat, once a second, that came this much late on a CPU.
 fn late(cpu: u32, second: u64, late_ms: u64) -> Gap {
     let (remote_addr, remote_port, family) = place("10.79.0.2:5405");
     Gap {
@@ -95,7 +95,7 @@ fn heartbeats_that_came_late_there_are_told() {
     );
 }
 
-/// On a host that is short of CPU the thread waits now and then, whatever else is wrong.
+/// On a host short of CPU the thread waits now and then, whatever else is wrong.
 #[test]
 fn what_hurts_more_comes_first() {
     let mut f = cases::accept_queue();

@@ -1,4 +1,4 @@
-//! The chain of lost options: who lacks them, what it costs, the cookie, the full queue, the timestamps.
+//! The chain of lost options: which connections lack them, what it costs, the cookie, the full queue, the timestamps.
 
 use analysis::words::{count, plural};
 

@@ -95,7 +95,7 @@ fn one_slow_connection_among_ten_is_enough() {
     assert_eq!((f.impact.affected, f.impact.of), (1, 10));
 }
 
-/// Uploads of which the last came from a cookie.
+/// Uploads, the last of which came from a cookie.
 fn one_among(n: u16) -> Fixture {
     let mut f = Fixture::new();
     f.set(SERVER, "net.ipv4.tcp_timestamps", "0");
@@ -244,7 +244,7 @@ fn counters_that_contradict_lower_the_confidence() {
     assert!(f.arithmetic.iter().any(|c| !c.agrees));
 }
 
-/// A full accept queue drops the last ACKs of requests too: those are no cookies that came back.
+/// A full accept queue also drops the last ACKs of requests: those are not returned cookies.
 #[test]
 fn only_dropped_acks_that_bring_a_cookie_count_against_those_that_came_back() {
     let mut recording = cases::syn_cookies();

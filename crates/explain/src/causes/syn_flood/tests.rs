@@ -1,4 +1,4 @@
-//! C45 is told when most SYN cookies do not come back: a note as long as nobody else waits.
+//! C45 is reported when most SYN cookies do not come back: as a note while nothing else waits.
 
 use recording::tables::Event;
 use recording::{EventKind, TcpState};
@@ -9,7 +9,7 @@ use synth::{ACK, Dial, End, Fixture, Listen, SERVER, START_NS, SYN, place};
 
 const ID: &str = "syn-flood";
 
-/// A listener that sent so many cookies, of which so many came back, and accepted others meanwhile.
+/// A listener that sent this many cookies, this many of which came back, and accepted others meanwhile.
 fn flooded(sent: i64, returned: i64, drops: i64) -> Fixture {
     let mut f = Fixture::new();
     f.count(SERVER, "TcpExt.SyncookiesSent", 0, sent);

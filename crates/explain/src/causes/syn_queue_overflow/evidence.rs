@@ -1,4 +1,4 @@
-//! The chain of a full SYN queue: what clients saw, what was dropped, the limit, who fills it.
+//! The chain of a full SYN queue: what clients saw, what was dropped, the limit, what fills it.
 
 use analysis::KEPT_REMOTES;
 use analysis::words::count;
@@ -59,7 +59,7 @@ fn queue(overflow: &Overflow, scope: &Scope) -> Option<Step> {
     Some(step.number_if("tcp_max_syn_backlog", max))
 }
 
-/// Why the queue is full: who fills it.
+/// Why the queue is full: what fills it.
 fn clients(overflow: &Overflow) -> Option<Step> {
     if overflow.repeated.count > 0 {
         return Some(retransmitted(&overflow.repeated));

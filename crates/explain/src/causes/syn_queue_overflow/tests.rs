@@ -1,4 +1,4 @@
-//! C05 is named when SYNs are dropped for want of cookies, and not when the accept queue is full.
+//! C05 is named when SYNs are dropped for lack of cookies, and not when the accept queue is full.
 
 use recording::tables::Event;
 use recording::{EventKind, SourceName};
@@ -123,7 +123,7 @@ fn a_full_accept_queue_is_the_cause_of_a_full_syn_queue() {
 
 #[test]
 fn listen_drops_without_a_full_queue_are_another_matter() {
-    // ListenDrops rises also when there is no route back for the SYN-ACK.
+    // ListenDrops also rises when there is no route back for the SYN-ACK.
     let mut f = Fixture::new();
     f.set(SERVER, "net.ipv4.tcp_syncookies", "0");
     f.listen(Listen {

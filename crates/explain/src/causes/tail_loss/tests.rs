@@ -17,7 +17,7 @@ fn both_ends_here() {
         f.scope.resource.as_deref(),
         Some("path 10.79.0.2 → 10.79.0.1")
     );
-    // Two a second, but for those before the first sample.
+    // Two a second, except those before the first sample.
     assert_eq!(number(&f, "waited"), &Number::Count(5 * 2 * 7));
     assert_eq!(number(&f, "lost"), &Number::Count(5 * 2 * 7));
     assert_eq!(number(&f, "timer_us"), &Number::Real(204_000.0));
@@ -146,36 +146,36 @@ fn look_alikes_are_not_it() {
         socket.dsack_dups = socket.data_segs_out.map(|n| n * 2 / 42);
     }
     assert!(found(&spurious).is_empty());
-    // An answer lost makes a duplicate of the request: as many as were lost are no doubt.
+    // A lost answer makes a duplicate of the request: when as many were lost, that raises no doubt.
     let mut answers = cases::tails();
     for socket in &mut answers.sockets {
         socket.dsack_dups = socket.data_segs_out.map(|n| n / 42);
     }
     let claims = |f: &Fixture| only(f, ID).lost_s.seconds().expect("measured");
     let both = claims(&answers);
-    // Where the other end is elsewhere nobody else claims what its timer took.
+    // Where the other end is elsewhere, no other end claims its timer's time.
     answers.seen_from(CLIENT);
     let alone = claims(&answers);
     assert!((1.8..2.5).contains(&(alone / both)), "{alone} {both}");
-    // Without SACK nobody can tell.
+    // Without SACK it cannot be told.
     let mut untold = cases::tails();
     for event in &mut untold.events {
         event.sack = event.sack.map(|_| false);
     }
     assert!(found(&untold).iter().all(|f| f.cause != ID));
-    // The first thing that is said: the other end may not know of the connection.
+    // The first data sent: the other end may not know of the connection.
     let mut first = cases::tails();
     for socket in &mut first.sockets {
         (socket.bytes_acked, socket.bytes_received) = (Some(0), Some(0));
     }
     assert!(found(&first).iter().all(|f| f.cause != ID));
-    // Timers that need not wait, of a route with a low rto_min.
+    // Timers with almost no wait, on a route with a low rto_min.
     let mut soon = cases::tails();
     for socket in &mut soon.sockets {
         socket.rto_us = Some(9_000);
     }
     assert!(found(&soon).is_empty());
-    // Few, over a second.
+    // A few, over one second.
     let mut few = cases::tails();
     few.events
         .retain(|e| e.retransmit_kind.is_none() || e.time_ns < synth::START_NS + 1_800_000_000);
@@ -197,7 +197,7 @@ fn answers_that_the_way_back_loses_count_where_something_was_lost_on_the_way_the
         }
         recording
     };
-    // Of 23 the receivers had 15: fewer than ten were lost on the way there.
+    // The receivers had 15 of 23: fewer than ten were lost on the way there.
     let f = only(&mostly_back(3), ID);
     let Number::Count(lost) = number(&f, "lost") else {
         panic!("a count");

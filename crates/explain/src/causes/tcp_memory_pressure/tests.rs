@@ -40,7 +40,7 @@ fn beyond_the_mark() {
         sysctls(&f),
         [(0, "net.ipv4.tcp_mem=36000 48828 72000".to_string())]
     );
-    // The kernel never said so.
+    // The kernel never reported it.
     assert_ne!(only(&memory(110e6, 5.0), ID).confidence.level, Level::High);
     // Between two readings.
     let mut short = memory(60e6, 5.0);

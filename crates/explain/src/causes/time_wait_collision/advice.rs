@@ -63,7 +63,7 @@ impl Collision<'_> {
             advice.extend(self.more_addresses());
             return advice;
         }
-        // A setting that is wrong comes first, then what needs none at all.
+        // A wrong setting comes first, then what needs no setting.
         advice.extend(self.obey_resets());
         advice.push(self.keep_alive());
         if self.paws() {
@@ -127,7 +127,7 @@ impl Collision<'_> {
         let risk = "The whole namespace loses timestamps: coarser round-trip times, no protection \
                     against wrapped sequence numbers above 1 Gbit/s, and SYN cookies lose options.";
         on.then(|| Advice {
-            // It mends half: not for a program to apply.
+            // It only half helps: not for a program to apply.
             change: None,
             undo: Some(former_sysctl(self.story, netns, sysctl::TCP_TIMESTAMPS)),
             ..set_sysctl(
@@ -155,8 +155,8 @@ impl Collision<'_> {
         self.broke.map_or(whole, |b| b.before.max(b.after))
     }
 
-    /// The odds that a port was used within the last `window` ns, were `ports` drawn at random.
-    /// connect() prefers ports of one parity, so that half of them are drawn.
+    /// The odds that a port was used within the last `window` ns if `ports` ports were drawn at random. connect()
+    /// prefers ports of one parity, so that half of them are drawn.
     fn odds(&self, window_ns: f64, ports: u64) -> Option<f64> {
         let drawn = (ports / 2).max(1) as f64;
         let within = self.full_rate() * window_ns / 1e9;
@@ -164,7 +164,7 @@ impl Collision<'_> {
     }
 
     fn more_ports(&self) -> Option<Advice> {
-        // Behind NAT it is the router that chooses.
+        // Behind NAT the router chooses the port.
         let (size, netns) = self.range().filter(|_| !self.behind_nat())?;
         let netns = self.story.netns(netns);
         let (low, high) = LINUX_PORT_RANGE;
@@ -269,7 +269,7 @@ impl Collision<'_> {
         }
     }
 
-    /// What tcp_tw_reuse is at the client, and whether it has an effect.
+    /// The present tcp_tw_reuse at the client, and whether it has an effect.
     fn reuse_now(&self) -> String {
         let settings = &self.story.settings;
         let netns = self.client_netns().first().copied();

@@ -107,8 +107,7 @@ impl<'a> Collision<'a> {
         self.broke = self.find_break();
     }
 
-    /// The connects that were refused: by their ends, at the server or at the client (which NAT
-    /// makes different).
+    /// The connects that were refused: by their ends, at the server or at the client (NAT makes these differ).
     fn find_hit(&self) -> AHashSet<ConnId> {
         let mut of_client: AHashMap<Endpoint, Vec<u64>> = AHashMap::new();
         let refused = self.refused.iter().map(|r| (r.seen.remote, r.seen.time_ns));
@@ -134,7 +133,7 @@ impl<'a> Collision<'a> {
     fn find_break(&self) -> Option<Break> {
         let mut times: Vec<u64> = self.established().collect();
         times.sort_unstable();
-        // From the first connect to the last that was tried: before and after was no load.
+        // From the first to the last connect attempt: there was no load before and after.
         let tried = self.refused.iter().map(|r| r.seen.time_ns);
         let tried = tried
             .chain(self.retries.iter().map(|r| r.seen.time_ns))
@@ -184,7 +183,7 @@ impl<'a> Collision<'a> {
         clients.filter_map(|id| self.story.conn(*id))
     }
 
-    /// The connects that nothing delayed.
+    /// The connects without delay.
     fn others(&self) -> impl Iterator<Item = &'a Conn> + '_ {
         let clients = self.clients.iter().filter(|id| !self.hit.contains(id));
         let clients = clients.filter_map(|id| self.story.conn(*id));
@@ -210,20 +209,20 @@ impl<'a> Collision<'a> {
         (refused, refused + since.count() as u64)
     }
 
-    /// Nothing is known of the server but what its clients tell.
+    /// Whether the server is known only through its clients.
     pub(super) fn is_told_by_clients(&self) -> bool {
         self.server.is_none()
     }
 
-    /// Whether the server keeps TIME_WAIT sockets, as far as its clients tell: of those of their connections
-    /// that ended it closed some first. Where it never does, it has an established socket that they forgot.
+    /// Whether the server keeps TIME_WAIT sockets, as far as its clients show: it closed some of their ended
+    /// connections first. Where it never does, it has an established socket that they forgot.
     pub(super) fn server_closes_first(&self) -> bool {
         let ended = self.story.all(&self.clients).map(|(_, c)| c);
         let ended = ended.filter(|c| c.outcome == Outcome::Closed);
         ended.clone().any(|c| c.peer_closed) || ended.count() < limits::ENDED_KNOWN.as_usize()
     }
 
-    /// Refused connects that had no success by the end.
+    /// Refused connects without success by the end.
     pub(super) fn waiting(&self) -> u64 {
         let pending = self.hit().filter(|c| c.outcome == Outcome::Pending);
         pending.count() as u64
@@ -265,7 +264,7 @@ impl<'a> Collision<'a> {
         used.max_by_key(|u| u.most.used)
     }
 
-    /// The port range of the clients here: its size, and the namespace it is of.
+    /// The port range of the clients here: its size, and its namespace.
     pub(super) fn range(&self) -> Option<(u64, u32)> {
         let netns = *self.client_netns().first()?;
         let value = self
@@ -282,8 +281,8 @@ impl<'a> Collision<'a> {
         retries.filter(|r| r.after_ns >= limits::NO_QUICK_RETRY.ns())
     }
 
-    /// The earlier connection of the same ends, as the server saw it, and the new SYN's distance
-    /// from the earlier one's, ns: what decides without timestamps.
+    /// The earlier connection of the same ends, as the server saw it, and the time from its SYN to the new one, ns:
+    /// this decides without timestamps.
     pub(super) fn uploads(&self) -> Vec<Upload> {
         let mut of_ends: AHashMap<Endpoint, Vec<(u64, ConnId)>> = AHashMap::new();
         for (id, conn) in self.story.all(&self.clients) {
@@ -305,8 +304,8 @@ impl<'a> Collision<'a> {
     }
 }
 
-/// How many of the connections were there at one time within a span: at most, and on average.
-/// One is there until it is established if it was blocked, else until its end.
+/// How many of the connections existed at one time within a span: at most, and on average. A blocked one exists until
+/// it is established, any other until its end.
 pub(super) fn at_once<'c>(
     story: &Story,
     conns: impl Iterator<Item = &'c Conn>,
@@ -357,7 +356,7 @@ impl Upload {
     }
 }
 
-/// The case of a server; none is opened past the bound.
+/// The case of a server; no new one beyond the bound.
 fn entry<'c, 'a>(
     cases: &'c mut BTreeMap<Key, Collision<'a>>,
     story: &'a Story,

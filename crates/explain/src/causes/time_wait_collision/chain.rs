@@ -16,7 +16,7 @@ use crate::places::listener::SHOWN_ROWS;
 use crate::places::syn_timer;
 use crate::waits::hop;
 
-/// Modes told.
+/// The most modes that are shown.
 const SHOWN_MODES: usize = 5;
 
 /// The ports that the clients here choose from, and the TIME_WAIT sockets of the server among them.
@@ -30,7 +30,7 @@ pub(super) struct Occupancy {
 }
 
 impl Occupancy {
-    /// The odds that a port which is picked is in TIME_WAIT, if the clients had so many addresses.
+    /// The odds that a chosen port is in TIME_WAIT if the clients had this many addresses.
     pub(super) fn odds(&self, addresses: u64) -> Option<f64> {
         let ends = self.ports.saturating_mul(addresses);
         ratio(self.time_wait.min(ends) as f64, ends as f64)
@@ -40,7 +40,7 @@ impl Occupancy {
 impl Collision<'_> {
     pub(super) fn arithmetic(&self) -> Vec<Check> {
         let onset = self.illumos().and_then(|illumos| illumos.onset(self));
-        // The schedule of another system is its own.
+        // Another system has its own schedule.
         let linux = self.illumos().is_none();
         let timer = linux
             .then(|| syn_timer::check(self.story, self.hit(), self.usual_ns(), self.quick_ns()));
@@ -120,7 +120,7 @@ impl Collision<'_> {
         Some(step)
     }
 
-    /// None of those that were refused had success.
+    /// None of the refused connects succeeded.
     fn blocked_step(&self, n: u64, of: u64) -> Option<Step> {
         let until = |c: &Conn| c.ended_ns.unwrap_or(self.story.end_ns);
         let waited = |c: &Conn| until(c).saturating_sub(c.start_ns);
@@ -172,7 +172,7 @@ impl Collision<'_> {
         let waited = |times: u32| self.hit().filter(move |c| c.syn_retries >= times + quick);
         let (once, more) = (waited(1).count() as f64, waited(2).count() as f64);
         let (p, q) = (once / of.max(1) as f64, more / of.max(1) as f64);
-        // Where most wait, what follows is no matter of odds.
+        // Where most wait, the rest is not a matter of odds.
         if p == 0.0 || p > limits::COLLISIONS_INDEPENDENT.share() {
             return String::new();
         }
@@ -264,8 +264,7 @@ impl Collision<'_> {
         Some(step)
     }
 
-    /// The longest wait that ended with a SYN retransmitted of a connect that was refused, walked;
-    /// and the client's end.
+    /// The longest wait that ended with a retransmitted SYN of a refused connect, walked; and the client's end.
     fn walk(&self) -> Option<(Vec<&Waited>, Endpoint)> {
         let refused: ahash::AHashSet<Endpoint> =
             self.refused.iter().map(|r| r.seen.remote).collect();
@@ -284,7 +283,7 @@ impl Collision<'_> {
             };
             (other == self.at && refused.contains(&client)).then_some((w, client))
         });
-        // A client's own sleep tells more than the server's.
+        // A client's own sleep shows more than the server's.
         let own = |w: &Waited| self.hit().any(|c| c.pid == Some(w.pid));
         let mut ended: Vec<_> = ended.collect();
         ended.sort_by_key(|(w, _)| std::cmp::Reverse(w.waited_ns));
@@ -377,7 +376,7 @@ impl Collision<'_> {
         Some(step)
     }
 
-    /// The connection before, and who closed it.
+    /// The earlier connection, and which end closed it.
     fn earlier_step(&self) -> Option<Step> {
         let netns = self.server?;
         let first = self
@@ -450,7 +449,7 @@ impl Collision<'_> {
         if self.behind_nat() {
             return None;
         }
-        // Of Linux by its setting; of other systems as their ports were counted.
+        // On Linux from its setting; on other systems as their ports were counted.
         let setting = self.range().and_then(|(_, clients)| {
             let settings = &self.story.settings;
             settings.get(clients, sysctl::IP_LOCAL_PORT_RANGE)
@@ -509,7 +508,7 @@ pub(super) fn ceiling(case: &Collision) -> Option<Check> {
     let timeout = median(&mut after)?;
     let first = case.timeouts().map(|r| r.seen.time_ns).min()?;
     let last = case.timeouts().map(|r| r.seen.time_ns).max()?;
-    // Every timeout stands for the time that came before it.
+    // Each timeout stands for the time before it.
     let seconds = last.saturating_sub(first).saturating_add(timeout) as f64 / 1e9;
     let measured = after.len() as f64 / seconds;
     let blocked = case.hit().filter(|c| c.syn_retries > 0);
@@ -554,7 +553,7 @@ pub(super) fn sequence(case: &Collision) -> Option<Check> {
     ))
 }
 
-/// Little's law: what closed within 60 s and was not used again is what there is.
+/// Little's law: the sockets that closed within 60 s and were not used again are those that exist.
 pub(super) fn little(case: &Collision) -> Option<Check> {
     let netns = case.server?;
     let story = case.story;

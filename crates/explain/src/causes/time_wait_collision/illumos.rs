@@ -1,4 +1,4 @@
-//! illumos: its sequence numbers go around with the connections of the host; its tunings are its own.
+//! illumos: its sequence numbers wrap around with the connections of the host; it has its own tunables.
 
 use ahash::{AHashMap, AHashSet};
 use analysis::stats::{median, ratio};
@@ -16,7 +16,7 @@ use crate::undo::Undo;
 
 const INCREMENT: &str = "tcp_iss_incr";
 const INTERVAL: &str = "tcp_time_wait_interval";
-/// What the tuning of a well-known case sets: the increment, and ms of TIME_WAIT.
+/// The tuning of a well-known case: the increment, and ms of TIME_WAIT.
 const ADVISED_TUNING: (u64, u64) = (25_000, 5_000);
 
 /// The settings of an illumos host that connects.
@@ -47,7 +47,7 @@ impl Collision<'_> {
 }
 
 impl Collision<'_> {
-    /// SYNs that the refused connects had sent which took so long: hosts have schedules of their own.
+    /// How many SYNs the refused connects that took this long had sent: hosts have schedules of their own.
     pub(super) fn tries_at(&self, took_ns: u64) -> u32 {
         let near = |c: &&Conn| {
             c.connect_ns()
@@ -69,7 +69,7 @@ struct Left {
 }
 
 impl Illumos {
-    /// By how much the sequence numbers advance with a connection, and with time, per second.
+    /// How far the sequence numbers advance with a connection, and with time, per second.
     fn advances(&self, increment: u64) -> (f64, f64) {
         let clock = match self.strong {
             0 => increment as f64,
@@ -79,8 +79,8 @@ impl Illumos {
         (increment as f64 / 2.0, clock)
     }
 
-    /// When the host drew a sequence number: for every connection that it opened or accepted. In
-    /// order; `None` when too many of its connections were not recorded.
+    /// When the host drew a sequence number: for every connection that it opened or accepted. In order; `None` when too
+    /// many of its connections were not recorded.
     fn draws(&self, case: &Collision) -> Option<Vec<u64>> {
         let conns = case.story.conns.iter().filter(|c| c.netns == self.netns);
         let mut draws: Vec<u64> = conns
@@ -95,8 +95,7 @@ impl Illumos {
             .then_some(draws)
     }
 
-    /// For each refused SYN: draws since the SYN of the earlier connection of the same ends, and
-    /// the time, s.
+    /// For each refused SYN: draws since the SYN of the earlier connection of the same ends, and the time since, s.
     fn since(&self, case: &Collision) -> Option<Vec<(u64, f64)>> {
         let draws = self.draws(case)?;
         let until = |ns: u64| draws.partition_point(|t| *t <= ns) as u64;
@@ -110,11 +109,11 @@ impl Illumos {
         (!since.is_empty()).then_some(since)
     }
 
-    /// The host's connections replayed, in the order in which it drew their sequence numbers from a counter like
-    /// its own: those that then seem older than what TIME_WAIT holds must be the refused ones.
+    /// The host's connections replayed, in the order in which it drew their sequence numbers from a counter like its
+    /// own: those that then seem older than what TIME_WAIT holds must be the refused ones.
     pub(super) fn sequence(&self, case: &Collision) -> Option<Check> {
         self.draws(case)?;
-        // Else the server has a counter of its own.
+        // Otherwise the server has its own counter.
         let shares = case.server == Some(self.netns);
         let refused: AHashSet<_> = case.hit().map(|c| (c.local, c.start_ns)).collect();
         let conns = case.story.conns.iter();
@@ -185,10 +184,10 @@ impl Illumos {
         ))
     }
 
-    /// No SYN is refused before the sequence numbers have gone half around: then each port that is used again
-    /// meets one that has.
+    /// No SYN is refused before the sequence numbers have gone half around: from then on each reused port meets a
+    /// TIME_WAIT whose numbers lie that far back.
     pub(super) fn onset(&self, case: &Collision) -> Option<Check> {
-        // Else the draws before the recording are missing.
+        // Otherwise the draws before the recording are missing.
         case.broke?;
         let draws = self.draws(case)?;
         let began = case
@@ -216,7 +215,7 @@ impl Illumos {
         })
     }
 
-    /// How far the sequence numbers had gone when a port was used again.
+    /// How far the sequence numbers had gone when a port was reused.
     pub(super) fn step(&self, case: &Collision) -> Option<Step> {
         let since = self.since(case)?;
         let drawn = median(&mut since.iter().map(|(drawn, _)| *drawn).collect::<Vec<_>>())?;

@@ -9,8 +9,7 @@ use synth::{CLIENT, Dial, Fixture, Listen, SERVER, START_NS, cases, place};
 
 const ID: &str = "time-wait-collision";
 
-/// 40 ports are used again 5 ms after an upload of 500 kB that took 3 ms, and refused; 200 other
-/// connects are well.
+/// 40 ports are reused 5 ms after an upload of 500 kB that took 3 ms, and refused; 200 other connects succeed.
 fn collisions(how_many: u16, reason: &str) -> Fixture {
     let mut f = Fixture::new();
     f.listen(Listen::default());
@@ -208,7 +207,7 @@ fn time_wait_sockets_are_counted() {
         .iter()
         .find(|c| c.formula.contains("closed first"));
     let little = little.expect("there is a count");
-    // 200 healthy ports and 40 that were used again, and 3 that were there before.
+    // 200 healthy ports and 40 reused ones, and 3 that existed before.
     assert_eq!(
         (little.expected, little.measured, little.agrees),
         (243.0, 43.0, false)
@@ -226,7 +225,7 @@ fn illumos_is_told_by_its_settings() {
     ] {
         recording.set(CLIENT, name, value);
     }
-    // Not `only`: no change that a program on this host could apply sets a tuning of illumos.
+    // Not `only`: no change that a program on this host could apply sets an illumos tunable.
     let explanation = crate::explain(&recording.write().unwrap()).unwrap();
     let [f] = &explanation.findings[..] else {
         panic!("{:?}", explanation.findings)
@@ -235,7 +234,7 @@ fn illumos_is_told_by_its_settings() {
     assert!(f.fix.contains("tcp_iss_incr=25000"), "{}", f.fix);
     assert!(sysctls(f).is_empty(), "no sysctl of Linux");
     assert_eq!(number(f, "half_around"), &Number::Count(17_179));
-    // So few connections do not bring its sequence numbers around: something else refused them.
+    // That few connections do not make its sequence numbers wrap around: something else refused them.
     let sequence = f.arithmetic.iter().find(|c| c.formula.contains("iss"));
     assert!(sequence.is_some_and(|c| !c.agrees && c.expected == 0.0 && c.measured == 40.0));
     assert_eq!(f.confidence.level, Level::Medium);

@@ -1,4 +1,4 @@
-//! C32 is a note, and a finding where resets answer what came late.
+//! C32 is a note, and a finding where resets answer late packets.
 
 use crate::causes::testing::{found, only, sysctls};
 use crate::{Level, explain};

@@ -6,7 +6,7 @@ use synth::{CLIENT, Fixture, Flow, Listen, cases};
 
 const ID: &str = "zero-window";
 
-/// An upload that its server has stopped reading: nothing moves, probes are doubled.
+/// An upload that its server has stopped reading: nothing moves, probe intervals double.
 fn stopped() -> Fixture {
     let mut f = Fixture::new();
     f.listen(Listen::default());
@@ -37,7 +37,7 @@ fn both_ends_here() {
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
     assert_eq!((f.layer, f.scope.pid), (Layer::Application, Some(812)));
     assert_eq!(number(&f, "waiting"), &crate::Number::Count(60_000));
-    // 220 ms, doubled four times: 3.3 s of the 7.7 that it was closed.
+    // 220 ms, doubled four times: 3.3 s of the 7.7 s for which it was closed.
     assert_eq!(f.arithmetic[0].expected, 3_300.0);
     assert!(f.arithmetic[0].agrees && f.arithmetic[0].measured >= 7_700.0);
     assert!(ruled_out(&f, "peer-gone").contains("timeouts in a row"));
@@ -70,7 +70,7 @@ fn look_alikes_are_not_it() {
         socket.bytes_acked = Some(nth as u64 / 2 * 10_000);
     }
     none(moves);
-    // Twice for four seconds, and between it was read: a reader with a limit of its rate.
+    // Twice for four seconds, with reads in between: a reader with a rate limit.
     let mut bursts = stopped();
     let sender = bursts.sockets.iter_mut().filter(|s| s.netns == CLIENT);
     for (second, socket) in (0..).zip(sender) {

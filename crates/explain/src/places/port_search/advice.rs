@@ -14,7 +14,7 @@ use crate::limits;
 use crate::scope::namespace;
 use crate::shell;
 
-/// The range that tcpwhy advises: above the ports of most services, and beginning with an even one.
+/// The range that tcpwhy advises: above the ports of most services, and starting at an even one.
 const ADVISED_RANGE: (u64, u64) = (10_240, 65_535);
 
 impl Destination<'_> {
@@ -22,7 +22,7 @@ impl Destination<'_> {
     pub(crate) fn advice(&self, scope: &Scope, bound: bool) -> Vec<Advice> {
         let mut advice = Vec::new();
         let wide = ADVISED_RANGE.1 - ADVISED_RANGE.0 + 1;
-        // Ports that closed connections left: nothing lacks them where none is closed.
+        // Most are left by closed connections: if these stayed open, ports would not run short.
         let churns = limits::MOST.exceeded(self.time_wait(), self.peak());
         if churns {
             advice.push(self.keep_alive());
@@ -48,7 +48,7 @@ impl Destination<'_> {
         advice
     }
 
-    /// Ports wanted: those in use, and those that were searched for without success.
+    /// Ports wanted: those in use, and those searched for without success.
     fn wanted(&self) -> u64 {
         let in_vain = self.without_port().count() as u64;
         self.peak().saturating_add(in_vain)
@@ -82,7 +82,7 @@ impl Destination<'_> {
             })
     }
 
-    /// `None` where it is so already.
+    /// `None` where it is set already.
     fn reuse_time_wait(&self, netns: &Netns) -> Option<Advice> {
         let number = |name| self.story.settings.number(self.netns, name);
         let now = match number(sysctl::TCP_TW_REUSE) {
@@ -146,7 +146,7 @@ impl Destination<'_> {
 
     fn own_range(&self) -> Advice {
         let free = 1.0 - self.occupancy().min(limits::PORTS_NEARLY_FULL.share());
-        // Older kernels have no such option, or search with it as without.
+        // Older kernels lack the option, or search the same way with it.
         let kernel = linux(6, 8).told(self.story);
         Advice::to(format!(
             "Set IP_LOCAL_PORT_RANGE on the socket before connect() ({kernel})."

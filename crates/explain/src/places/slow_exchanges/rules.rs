@@ -1,4 +1,4 @@
-//! By which rule the exchanges of a service are slow.
+//! The rules by which the exchanges of a service are slow.
 
 use std::collections::BTreeMap;
 
@@ -9,31 +9,31 @@ use crate::limits;
 use super::told::is_stalled;
 use super::{SlowService, Told, fetched_from, sleeps};
 
-/// By which rule a service is slow.
+/// The rule by which a service is slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// Some of its exchanges take much longer than it usually does.
+    /// Some of its exchanges take much longer than usual.
     Excess(Excess),
     /// It left a request unread, or a connection unaccepted, for seconds.
     Stalled,
-    /// Callers gave up on some of its exchanges, after much longer than it usually takes.
+    /// Callers gave up on some of its exchanges, after much longer than usual.
     GivenUp,
-    /// It answers nothing any more, and more and more is asked.
+    /// It no longer answers anything, while more and more requests arrive.
     Silent,
-    /// Its threads were kept from working for at least half of their thinking.
+    /// Its threads were kept from working for at least half of their service time.
     Kept(Keeper),
-    /// An exchange took a second or longer: worth telling whoever asked about it, and nobody else.
+    /// An exchange took a second or longer: reported only if asked about.
     OnlyIfAsked,
 }
 
-/// How slow exchanges are more than chance gives.
+/// How slow exchanges exceed what chance gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Excess {
     /// They are many.
     Many,
-    /// They take much of the time of all: of times that are spread so, ten times what chance gives.
+    /// They take much of the total time: with times spread like these, ten times what chance gives.
     Dear,
-    /// They are many and take most of the time of all, though a person alone would not notice one; after accept().
+    /// They are many and take most of the total time, though a person would not notice a single one; after accept().
     Most,
 }
 
@@ -49,7 +49,7 @@ pub(crate) enum Keeper {
 }
 
 impl SlowService<'_> {
-    /// From how long on an exchange is slow here, ns.
+    /// The least time that makes an exchange slow here, ns.
     pub(super) fn least_ns(&self, by: Excess) -> u64 {
         let usual = self.usual_ns.unwrap_or(0);
         let longer = match self.exchanges.role() {
@@ -70,7 +70,7 @@ impl SlowService<'_> {
         let least_ns = self.least_ns(by);
         let (count, all_ns) = self.exchanges.beyond(least_ns);
         let slow = told.iter().filter(|t| !t.x.open && t.took_ns() >= least_ns);
-        // The steps of the histogram are no finer than an eighth; none took longer than the slowest.
+        // The histogram's steps are no finer than an eighth; none took longer than the slowest.
         let slowest_ns = slow.clone().map(Told::took_ns).max().unwrap_or(0);
         let all_ns = all_ns.min(count.saturating_mul(slowest_ns));
         // The first request of a connection may wait for a fork or a thread of its own, on a busy host.
@@ -104,7 +104,7 @@ impl SlowService<'_> {
         true
     }
 
-    /// What was not answered took at least as long as its caller waited.
+    /// An unanswered exchange took at least as long as its caller waited.
     pub(super) fn given_up(&mut self, told: &[Told]) -> bool {
         let all = &self.exchanges.all;
         let (count, waited_ns) = (all.given_up.unwrap_or(0), all.given_up_ns.unwrap_or(0));
@@ -140,8 +140,8 @@ impl SlowService<'_> {
         true
     }
 
-    /// What waits in a pool that asks and waits may wait for something to happen (long polling, a queue); where more and
-    /// more is asked somebody expects answers.
+    /// Requests waiting in a pool may wait for something to happen (long polling, a queue); where more and more
+    /// requests arrive, answers are expected.
     pub(super) fn silent(&mut self, told: &[Told]) -> bool {
         let Some(silence) = self.exchanges.silent_now else {
             return false;
@@ -161,7 +161,7 @@ impl SlowService<'_> {
         true
     }
 
-    /// Whether by its usual rate others would have been answered in that time.
+    /// Whether others would have been answered in that time at the usual rate.
     pub(super) fn would_have_answered(&self, silence: Silence) -> bool {
         let elsewhere = (self.story.seconds() * 1e9) as u64;
         let elsewhere = elsewhere.saturating_sub(silence.ns());
@@ -192,7 +192,7 @@ impl SlowService<'_> {
         true
     }
 
-    /// What kept threads longest, and for how long in all exchanges together, ns.
+    /// What kept threads longest, and for how long over all exchanges, ns.
     fn keeper(&self, told: &[Told]) -> Option<(Keeper, u64)> {
         let all = &self.exchanges.all;
         let mut kept: BTreeMap<&str, (Keeper, u64)> = BTreeMap::new();
@@ -213,7 +213,7 @@ impl SlowService<'_> {
                 sum.1 = sum.1.saturating_add(ns);
             }
         }
-        // The slowest stand for all where all are like them.
+        // The slowest stand for all if all are like them.
         each.sort_unstable();
         let median = each.get(each.len() / 2).copied().unwrap_or(0);
         let typical = median
@@ -234,7 +234,7 @@ impl SlowService<'_> {
 }
 
 impl Keeper {
-    /// What a thread is that is kept so.
+    /// What a thread kept this way is called.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Keeper::Runqueue => "waiting for a CPU",

@@ -1,4 +1,4 @@
-//! The slow exchanges that are recorded individually, and the ends that they used.
+//! The individually recorded slow exchanges, and the ends that they used.
 
 use analysis::account::{self, Slow, State};
 use analysis::{Conn, ConnId, Endpoint, Side, Story, Waited};
@@ -12,11 +12,11 @@ use crate::limits;
 pub(crate) struct Told {
     pub(crate) row: RowRef,
     pub(crate) x: Exchange,
-    /// This end of its connection, if that was kept.
+    /// This end of its connection, if it was kept.
     pub(crate) end: Option<ConnId>,
-    /// Of its thinking, what one thread did that did nothing else, ns.
+    /// The part of its service time in which one thread did nothing else, ns.
     pub(crate) alone_ns: u64,
-    /// The time of whoever answers: of a server its not accepting, not reading and thinking; of a client the
+    /// The time of the answering side: for a server its not accepting, not reading and service time; for a client the
     /// wait for the answer beyond a round trip.
     pub(crate) own_ns: u64,
 }
@@ -37,13 +37,13 @@ impl Told {
         self.x.given_up == Some(true)
     }
 
-    /// When it ended; of an open one, when it was looked at.
+    /// When it ended; for an open one, when it was looked at.
     pub(crate) fn end_ns(&self) -> u64 {
         self.x.began_ns.saturating_add(self.took_ns())
     }
 
-    /// Of its own time, what is known: not accepting, not reading, and thinking where one thread did nothing
-    /// else meanwhile.
+    /// The known part of its own time: not accepting, not reading, and service time where one thread did nothing else
+    /// meanwhile.
     pub(super) fn known_ns(&self) -> u64 {
         let x = &self.x;
         let waited = x.accept_ns.saturating_add(x.unread_ns);
@@ -51,8 +51,8 @@ impl Told {
     }
 }
 
-/// Of the thinking, what one thread did that did nothing else, ns. The thread of one that is not answered has not come
-/// back to it, and is known to have done nothing else where it slept for most of the time.
+/// The part of the service time in which one thread did nothing else, ns. If a request has no answer, its thread has
+/// not come back to it, and is known to have done nothing else if it slept for most of the time.
 pub(super) fn alone_ns(story: &Story, x: &Exchange) -> u64 {
     if !x.open {
         return x.think_alone_ns.min(x.think_ns);
@@ -66,8 +66,8 @@ pub(super) fn alone_ns(story: &Story, x: &Exchange) -> u64 {
     }
 }
 
-/// Who answered another thread, which then woke this one: a future, a pool of connections. The call is that of a lock,
-/// and what was waited for is none.
+/// The service that answered another thread, which then woke this one: a future, a pool of connections. The call is
+/// that of a lock, but the wait was not for a lock.
 pub(crate) fn fetched_from(story: &Story, wait: &Waited) -> Option<Endpoint> {
     let hops = story.waits.walk(wait);
     let from = hops.iter().find_map(|hop| hop.cause.as_ref())?.from;
@@ -87,7 +87,7 @@ pub(crate) fn sleeps<'a>(
     tid.flat_map(move |tid| slept(story, tid, from_ns, to_ns))
 }
 
-/// The waits of a thread that were under way between two moments, and for how long of that, ns: one may have ended
+/// The waits of a thread that were under way between two moments, and for how much of that time, ns: one may have ended
 /// later.
 pub(crate) fn slept(
     story: &Story,
@@ -114,7 +114,7 @@ pub(crate) fn end<'a>(story: &'a Story, x: &Exchange) -> Option<(ConnId, &'a Con
     began.max_by_key(|(_, c)| c.start_ns)
 }
 
-/// The state of the account in which most of a server's exchange was.
+/// The state of the account in which a server's exchange spent most of its time.
 pub(super) fn part(x: &Exchange) -> State {
     let parts = [
         (x.think_ns, State::Owing),
@@ -125,7 +125,7 @@ pub(super) fn part(x: &Exchange) -> State {
     longest.map_or(State::Owing, |(_, state)| state)
 }
 
-/// Whether nobody accepted or read a request for seconds on end: of an upload of an hour moments add up to that.
+/// Whether a request stayed unaccepted or unread for seconds on end: over an hour's upload, moments add up to that.
 pub(super) fn is_stalled(told: &Told) -> bool {
     let unserved = unserved_ns(&told.x);
     unserved >= limits::STALL.ns() && limits::MOST.reached(unserved, told.took_ns())

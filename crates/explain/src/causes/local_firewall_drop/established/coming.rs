@@ -1,18 +1,18 @@
-//! Packets of established connections that a firewall of this host drops as they come, whose senders are on other
-//! hosts: what it costs them is not seen here.
+//! Packets of established connections that a firewall of this host drops as they arrive, and whose senders are on other
+//! hosts: what that costs them is not seen here.
 
 use super::{CAUSE, Walled};
 use crate::limits;
 use crate::places::path::{End, sample_rows};
 use crate::vocabulary::*;
 
-/// Its peer is elsewhere, and most of what comes is data: an acknowledgement that is dropped is made good by the next.
+/// Its peer is elsewhere, and most of what arrives is data: the next acknowledgement makes up for a dropped one.
 fn receives(end: &&End) -> bool {
     let t = end.transfer;
     end.conn.peer.is_none() && came(end) > t.segments()
 }
 
-/// Segments with data that came, those dropped left out.
+/// Data segments received, without the dropped ones.
 fn came(end: &End) -> u64 {
     end.transfer
         .received()

@@ -30,7 +30,7 @@ impl Walker<'_> {
             "Fewer TIME_WAITs to pass; the cost is proportional to their number times that of open \
              connections.",
         );
-        // What the kernel's author did comes first; the range works at once, and is there meanwhile.
+        // The fix of the kernel's author comes first; the range takes effect at once, in the meantime.
         [leave]
             .into_iter()
             .chain(self.apart())

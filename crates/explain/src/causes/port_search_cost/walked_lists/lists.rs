@@ -14,7 +14,7 @@ pub(super) const LAST: &str = "net.inet.ip.portrange.last";
 /// Half of the time that a connection stays in TIME_WAIT, ms.
 const MSL: &str = "net.inet.tcp.msl";
 
-/// The ports from which connect() chooses, both ends included, and who listens there.
+/// The ports from which connect() chooses, both ends included, and what listens there.
 pub(super) struct Range {
     pub(super) first: u16,
     pub(super) last: u16,
@@ -39,7 +39,7 @@ impl Range {
         })
     }
 
-    /// The listening ports right in front of the one that a search found: it came past them.
+    /// The listening ports right before the one that a search found: it passed them.
     pub(super) fn before(&self, found: u16) -> Vec<u16> {
         let below = (self.first..found).rev();
         let mut ports: Vec<u16> = below.take_while(|p| self.listening.contains(p)).collect();
@@ -47,7 +47,7 @@ impl Range {
         ports
     }
 
-    /// The larger part of the range beside those ports; its ends.
+    /// The larger part of the range without those ports; its ends.
     pub(super) fn beside(&self) -> Option<(u16, u16)> {
         let (low, high) = (*self.listening.first()?, *self.listening.last()?);
         let below = (low > self.first).then(|| (self.first, low - 1));
@@ -57,12 +57,12 @@ impl Range {
     }
 }
 
-/// What a search met, and what passing it takes.
+/// What a search met, and the cost of passing it.
 #[derive(Default)]
 pub(super) struct Met {
     pub(super) open: u64,
     pub(super) time_wait: u64,
-    /// Entries passed when each TIME_WAIT is ended and the walk begins again.
+    /// Entries passed if each TIME_WAIT is ended and the walk starts again.
     pub(super) passed: f64,
     pub(super) rows: Vec<RowRef>,
 }
@@ -75,7 +75,7 @@ struct List {
 }
 
 impl Met {
-    /// Of each search. A TIME_WAIT that the one before ended is met by none.
+    /// What each search met. A TIME_WAIT that the one before ended is met by none.
     pub(super) fn of(
         story: &Story,
         netns: u32,
@@ -121,7 +121,7 @@ impl Met {
             }
         }
         let passed = lists.values().map(|list| {
-            // The listener is the last.
+            // The listener comes last.
             let (open, waits) = (list.open as f64, list.time_wait as f64);
             waits * (open + 1.0) + open + 1.0
         });
