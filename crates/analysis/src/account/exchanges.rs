@@ -1,4 +1,4 @@
-//! The exchanges of a service as whoever judges them needs them: all together, and the slowest one by one.
+//! The exchanges of a service as judging them needs them: all together, and the slowest one by one.
 
 use recording::RowRef;
 use recording::tables::{Exchange, Request};
@@ -23,7 +23,7 @@ pub struct Exchanges {
     pub busiest: Option<RowRef>,
     /// The longest time in which nothing was answered, and something asked.
     pub silence: Option<Silence>,
-    /// The one that went on as it was looked at last.
+    /// The silence that was still going on at the last look.
     pub silent_now: Option<Silence>,
     /// In how many seconds some were given up.
     pub given_up_in: u64,

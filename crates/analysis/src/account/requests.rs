@@ -13,7 +13,7 @@ use super::state::Role;
 use crate::bounded::Interest;
 use crate::words;
 
-/// Of the exchanges of a service that are told one by one, the slowest are kept: more than the 20 on one
+/// Of a service's exchanges that are recorded one by one, this many of the slowest are kept: more than the 20 on one
 /// connection that make a finding.
 const MAX_SLOW: usize = 32;
 
@@ -98,7 +98,7 @@ impl Sums {
             .open
             .unwrap_or(0)
             .saturating_add(other.all.open.unwrap_or(0));
-        // Where another address was served nothing is told.
+        // Only if one of the addresses was not used is a silence at the other one of the whole service.
         let one = match (self.all.exchanges, other.all.exchanges) {
             (0, _) => other.silences,
             (_, 0) => self.silences,
@@ -126,7 +126,7 @@ impl Sums {
         self.slowest.extend(more);
         self.slowest
             .sort_by_key(|(_, x)| std::cmp::Reverse(Slow::took_ns(x)));
-        // Of those that were given up as many: they need not be the slowest.
+        // As many of those given up, which need not be the slowest.
         let mut kept = [0; 2];
         self.slowest.retain(|(_, x)| {
             let kept = &mut kept[usize::from(x.given_up == Some(true))];

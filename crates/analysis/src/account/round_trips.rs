@@ -9,7 +9,7 @@ use crate::place::Endpoint;
 #[derive(Debug, Default)]
 pub struct RoundTrips<const MOST: usize>(BoundedMap<(u32, Endpoint), Sum, MOST>);
 
-/// Of how many samples, and all together, us.
+/// How many samples, and their sum, µs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     samples: u64,
@@ -27,8 +27,8 @@ impl Interest for Sum {
 }
 
 impl<const MOST: usize> RoundTrips<MOST> {
-    /// A sample, of which the shortest round trip so far counts: an acknowledgement that comes with an answer
-    /// takes as long as the answer.
+    /// A sample; its shortest round trip so far counts, because an acknowledgement that comes with an answer takes as
+    /// long as the answer.
     pub fn add(&mut self, row: &Socket) {
         let shortest = row.min_rtt_us.filter(|us| *us > 0);
         if let Some(us) = shortest {

@@ -161,7 +161,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// From one moment to another it was so much; where several hold the largest counts.
+    /// From one moment to another it was so much; where several overlap, the largest counts.
     pub fn hold(&mut self, from_ns: u64, to_ns: u64, value: f64) {
         let axis = self.axis;
         let Some(to) = axis.bin(to_ns) else { return };

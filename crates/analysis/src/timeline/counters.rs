@@ -39,7 +39,7 @@ pub fn counters(recording: &Recording, axis: Axis, of: &[CounterName]) -> Result
         of: vec![axis.amounts(); of.len()],
         folded: 0,
     };
-    // Of each namespace the sample before and this one, ns.
+    // Per namespace, the times of the previous and of this sample, ns.
     let mut samples: BoundedTree<u32, (u64, u64), MAX_NAMESPACES> = BoundedTree::default();
     for batch in recording.scan::<Counter>()? {
         for (_, c) in batch?.rows() {
