@@ -14,7 +14,7 @@ pub fn strongest_correlation(a: &[f64], b: &[f64]) -> Option<(f64, i32)> {
         (pearson(&a[1..], &b[..n - 1]), -1),
     ];
     let known = at.into_iter().filter_map(|(r, lag)| Some((r?, lag)));
-    // Of equals, the one without a lag, which comes first.
+    // Among equals, the one without a lag, which comes first.
     known.reduce(|best, next| {
         if next.0.abs() > best.0.abs() + 1e-9 {
             next

@@ -72,7 +72,7 @@ impl CpuTimes {
         }
     }
 
-    /// Both, one by one.
+    /// Combines both, field by field.
     fn both(self, other: CpuTimes, of: fn(u64, u64) -> u64) -> CpuTimes {
         CpuTimes {
             user_ms: of(self.user_ms, other.user_ms),

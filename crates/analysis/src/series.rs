@@ -28,7 +28,7 @@ pub struct Series {
 struct OfNetns {
     /// When samples were taken.
     times: Vec<u64>,
-    /// Of each counter, the sample and by how much it had changed.
+    /// By counter, the sample and by how much the counter had changed.
     changes: BTreeMap<Box<str>, Vec<(u32, i64, RowRef)>>,
 }
 

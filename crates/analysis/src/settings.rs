@@ -71,7 +71,7 @@ impl Settings {
         all
     }
 
-    /// Those whose names end so, by namespace, with the name before that.
+    /// Settings whose names end with `end`, by namespace, with the part of the name before it.
     pub fn ending<'a>(&'a self, end: &'a str) -> impl Iterator<Item = (u32, &'a str)> {
         let names = self.values.iter().map(|((netns, name), _)| (*netns, name));
         names.filter_map(move |(netns, name)| Some((netns, name.strip_suffix(end)?)))

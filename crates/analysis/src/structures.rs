@@ -112,7 +112,7 @@ impl Structures {
         known.last = now;
         known.least = known.least.min(now.entries);
         let fullest = &mut known.fullest;
-        // Of equals the first, but one that tells its buckets before one that does not.
+        // The first of equals, but a sample with its buckets before one without.
         let tells_more = now.buckets.is_some() && fullest.buckets.is_none();
         if now.entries > fullest.entries || now.entries == fullest.entries && tells_more {
             *fullest = now;
