@@ -125,7 +125,7 @@ struct Wants {
 }
 
 impl Picture {
-    /// What has no lines wants none, unless the reader asked for it by its key.
+    /// A pane without lines wants none, unless the reader asked for it by its key.
     fn wants(&self, pane: Pane, focus: Pane, width: u16) -> Wants {
         /// Title, header, and the first line.
         const LEAST: u16 = 3;
@@ -172,7 +172,7 @@ fn share_out(height: u16, focus: Pane, wants: PerPane<Wants>) -> PerPane<u16> {
             Pane::Connections => 1,
             _ => 0,
         };
-        // What keeps a thread from its work is more than one socket of many.
+        // A thread kept from its work matters more than one socket of many.
         let later = *i == Pane::Sockets as usize;
         (
             *i != focus as usize,
@@ -276,7 +276,7 @@ fn head(
 /// Interfaces told in the head: as many as a wide screen has room for.
 const LINKS: usize = 4;
 
-/// What goes through interfaces, those that lose first, then the busiest; nothing where nothing does.
+/// What goes through interfaces, those that lose first, then the busiest; `None` when nothing does.
 fn interfaces(snapshot: &Snapshot, how: &How) -> Option<(Look, String)> {
     let over_s = snapshot.seconds();
     let rate = |sum: f64| if over_s > 0.0 { sum / over_s } else { 0.0 };

@@ -37,10 +37,10 @@ impl Pane {
     ];
 }
 
-/// By what sockets are slow.
+/// The order of sockets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SocketOrder {
-    /// Those in trouble first: that retransmit, then whose queues wait longest, then the fullest.
+    /// Sockets in trouble first: those that retransmit, then those whose queues wait longest, then the fullest.
     #[default]
     Trouble,
     /// The longest round trip first.
@@ -187,7 +187,7 @@ pub struct State {
     /// The pane that keys go to.
     pub focus: Pane,
     selected: [Selected; Pane::ALL.len()],
-    /// By what sockets are sorted.
+    /// The order of sockets.
     pub order: SocketOrder,
     /// Lines without these letters are not shown; empty shows all.
     pub filter: String,
@@ -197,7 +197,7 @@ pub struct State {
     pub cursor_ns: Option<u64>,
     /// What is open, and the first line of it that is seen.
     pub open: Option<(Open, usize)>,
-    /// What came of what was asked for last; until the next key.
+    /// The result of the last request; until the next key.
     pub status: Option<String>,
 }
 
@@ -386,7 +386,7 @@ impl State {
             Key::End => None,
             _ => return,
         };
-        // Who went back to the end is at the end again; who stopped there stays.
+        // Going forward to the end follows it again; stopping there stays.
         let forward = matches!(key, Key::Right | Key::FarRight | Key::Char(']'));
         self.cursor_ns = cursor.filter(|at| !(forward && *at >= to));
     }

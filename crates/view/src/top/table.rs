@@ -105,8 +105,8 @@ pub(super) fn line(columns: &[Placed], entry: &Entry, width: usize) -> Vec<(Look
     cells
 }
 
-/// The lines that it takes: its cells, of which the last goes on below where it has no room, and what is
-/// below them when it is `open`.
+/// The lines that it takes: its cells, the last of which goes on below where it has no room, and what is below them
+/// when it is `open`.
 pub(super) fn lines(
     columns: &[Placed],
     entry: &Entry,
@@ -210,7 +210,7 @@ pub(super) fn gauge(share: f64, width: usize) -> String {
     "█".repeat(full) + &"░".repeat(width - full)
 }
 
-/// Shares of 1 as letters; each that there is has one at least, as far as there is room.
+/// Shares of 1 as letters; each that is not zero has at least one, as far as there is room.
 pub(super) fn letters(shares: &[(f64, char)], width: usize) -> String {
     let mut bar = String::new();
     let mut until = 0.0;

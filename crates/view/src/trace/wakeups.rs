@@ -12,8 +12,8 @@ use crate::columns::{Fields, Unit, Value, columns, heads, json, left, right};
 use crate::screen::Screen;
 use crate::view::View;
 
-/// A sleep that ended, the stacks of who slept and of its waker, the innermost function first, the timer that
-/// the waker ran for and the segment behind it in words.
+/// A sleep that ended: the stacks of the sleeper and of its waker, the innermost function first, the timer that the
+/// waker ran for, and the segment behind it in words.
 pub(crate) struct Woken {
     wait: Box<Wait>,
     slept: Option<Vec<String>>,

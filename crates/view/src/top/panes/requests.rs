@@ -1,4 +1,4 @@
-//! Requests: how long they took and whose time it was, the service first where most time went.
+//! Requests: how long they took and whose time it was, the services that took most time first.
 
 use analysis::account::Role;
 use analysis::stats::ratio;
