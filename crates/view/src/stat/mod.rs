@@ -90,7 +90,7 @@ pub fn view(what: What, every_ns: u64) -> Box<dyn View> {
         What::Threads { all, sleeps } => {
             InRounds::boxed(threads::Threads::new(all, sleeps), every_ns)
         }
-        // Which rounds are shown it decides itself.
+        // It decides itself which rounds are shown.
         What::Sockets { all } => InRounds::boxed(sockets::Sockets::new(all, every_ns), 0),
         What::Listeners { events } => InRounds::boxed(listeners::Listeners::new(events), every_ns),
         What::Ports => InRounds::boxed(ports::Ports::default(), every_ns),

@@ -21,7 +21,7 @@ const USED: f64 = 0.8;
 const BUSY: f64 = 0.02;
 /// A limit up to which text has numbers, not a share.
 const FEW: f64 = 1_000.0;
-/// Of time in which something waited for a resource, this share marks it.
+/// A resource that something waited for during this share of the time is marked.
 const WAITED: f64 = 0.2;
 
 /// Columns of the resource's name.
@@ -37,7 +37,7 @@ pub(crate) struct Pressed {
 #[derive(Clone, Debug)]
 struct Cell {
     rank: f64,
-    /// Of equals, the larger.
+    /// The larger comes first among equals.
     value: f64,
     marked: bool,
     says: String,
@@ -69,7 +69,7 @@ impl Pressed {
         self.cells.iter().flatten().any(|c| c.marked)
     }
 
-    /// The worst that is said of it, and of equals the larger value.
+    /// The worst that is said of it, and among equals the larger value.
     fn rank(&self) -> (bool, f64, f64) {
         let worst = |of: fn(&Cell) -> f64| {
             let cells = self.cells.iter().flatten();
@@ -121,7 +121,7 @@ impl Table {
         }
     }
 
-    /// Prints it, and begins anew.
+    /// Prints it, and starts over.
     pub(super) fn show(&mut self, screen: &mut Screen) -> io::Result<()> {
         let Table {
             resources,

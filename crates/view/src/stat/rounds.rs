@@ -21,7 +21,7 @@ pub(super) trait Sampler {
 
     /// The tables that it reads.
     fn tables(&self) -> Vec<&'static str>;
-    /// Learns from a row; when the row is asked for and one of a round, what it is about.
+    /// Learns from a row; returns what the row is about, when it is asked for and part of a round.
     fn key(&mut self, row: &Row, filter: &Filter) -> Option<Self::Key>;
     /// Whether a row is of the sample that came before it, whatever it is about.
     fn continues(&self, _row: &Row) -> bool {
@@ -133,7 +133,7 @@ impl<K: Hash + Eq> Rounds<K> {
         !self.keys.is_empty()
     }
 
-    /// Ends the round; when it shall be shown, its time.
+    /// Ends the round; returns its time when it is to be shown.
     fn close(&mut self) -> Option<u64> {
         self.keys.clear();
         // Samples are never quite as far apart as was asked for.
