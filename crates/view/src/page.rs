@@ -48,13 +48,13 @@ impl<'a> Page<'a> {
         text
     }
 
-    /// The text line by line, for those who paint it themselves.
+    /// The text line by line, for callers that paint it themselves.
     pub(crate) fn lines(self) -> Vec<(Look, String)> {
         let rows = self.rows.into_iter();
         rows.map(|row| (row.look, row.label + &row.text)).collect()
     }
 
-    /// What another page holds, below this.
+    /// Appends what another page holds.
     pub(crate) fn append(&mut self, other: Page) {
         self.rows.extend(other.rows);
     }

@@ -149,7 +149,7 @@ fn application(role: Role, parts: &Parts, thinking: &Thinking) -> Vec<Share> {
         Role::Server => "service time",
         Role::Client | Role::Unknown => "writing",
     };
-    // Of a few that one thread thought about alone nothing follows for the others.
+    // A few requests that one thread handled alone say nothing about the others.
     let thought = if thinking.alone >= limits::THOUGHT_ALONE.share() * parts.think {
         vec![
             Share::new("on a CPU", thinking.cpu),
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
     use analysis::Endpoint;
     use explain::account::{Percentiles, Whose};
-    /// 100 requests that took 640 ms each, of which 610 were thought about.
+    /// 100 requests that took 640 ms each, 610 of them service time.
     fn thinks() -> Requests {
         Requests {
             exchanges: 100,

@@ -21,7 +21,7 @@ const DATA: &str = "__TCPWHY_DATA__";
 /// Bytes that are compressed at a time.
 const PIECE: usize = 256 << 10;
 
-/// Writes the page; `plain` is what those read who run no scripts.
+/// Writes the page; `plain` is for readers without scripts.
 pub(super) fn write(page: &Page, plain: &str, out: &mut impl Write) -> io::Result<()> {
     let title = match &page.runs[..] {
         [run] => {

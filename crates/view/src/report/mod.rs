@@ -32,7 +32,7 @@ use page::{Line, Page, Run};
 /// Texts of the host beyond so many characters are cut.
 const LONGEST_TEXT: usize = 300;
 
-/// A report: what the page shows, and the same as plain text for those who run no scripts.
+/// A report: what the page shows, and the same as plain text for readers without scripts.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// What the page shows.
@@ -42,7 +42,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Of one recording, or of several with what differs.
+    /// The report of one recording, or of several with what differs.
     pub fn of(recordings: &[(String, Recording)]) -> Result<Report, Error> {
         let mut report = Report {
             page: Page {
@@ -96,7 +96,7 @@ impl Report {
     }
 }
 
-/// The name that a recording goes by: that of its directory, without what all have at its end.
+/// The name that a recording goes by: that of its directory, without the ending that all have.
 pub fn name_of(path: &Path) -> String {
     let name = path.file_name().map(|n| n.to_string_lossy());
     let name = name.unwrap_or_else(|| path.to_string_lossy());
@@ -215,7 +215,7 @@ mod tests {
 
     use super::page::Page;
 
-    /// The page's types in TypeScript are these; `make docs` writes them anew.
+    /// The page's types in TypeScript are generated from these by `make docs`.
     #[test]
     fn the_pages_types_are_current() {
         let made = tempfile::tempdir().unwrap();

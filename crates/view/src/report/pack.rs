@@ -2,7 +2,7 @@
 
 use super::page::Packed;
 
-/// Larger than this a number of JavaScript is not exact.
+/// Above this, a number of JavaScript is not exact.
 const LARGEST: f64 = 9_007_199_254_740_992.0;
 
 /// Values in units of `scale`; what is no number is packed as null.
