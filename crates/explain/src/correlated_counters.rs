@@ -10,7 +10,7 @@ use recording::{RowRef, counter};
 use crate::finding::{Scope, Step};
 use crate::limits;
 
-/// What of a cause's symptom is counted over time.
+/// Which symptom of a cause is counted over time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Symptom {
     /// Connects that retransmitted their SYN, or failed.

@@ -20,7 +20,7 @@ pub(crate) const POLLS: &[&str] = &[
     "epoll_pwait",
     "epoll_pwait2",
 ];
-/// Walks that are told; the others are in the counts.
+/// Walks that are shown; the others are in the counts.
 const SHOWN_WALKS: usize = 3;
 
 /// How waits ended.
