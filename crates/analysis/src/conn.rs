@@ -248,9 +248,9 @@ pub struct Sampled {
 /// to it, so that it counts its own number one less than the other end does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Isns {
-    /// Of what it sends.
+    /// The number of what it sends.
     pub sent: u32,
-    /// Of what it receives.
+    /// The number of what it receives.
     pub received: u32,
 }
 

@@ -140,7 +140,7 @@ impl Connections {
         conn.close_row = Some(at);
         conn.error = row.error.clone();
         if conn.outcome == Outcome::Pending {
-            // A connect that was given up had a port; one for which there was none has none now.
+            // A connect that was given up had a port; one that found none has none now.
             conn.local = local(row);
         }
         conn.outcome = match conn.outcome {
@@ -199,7 +199,7 @@ impl Connections {
     pub fn sample(&mut self, at: RowRef, row: &Socket) -> Option<ConnId> {
         let here = Endpoint::new(row.local_addr, row.local_port);
         let there = Endpoint::new(row.remote_addr, row.remote_port);
-        // Requests and TIME_WAIT have no tcp_info and are no connections.
+        // Requests and TIME_WAIT have no tcp_info and are not connections.
         row.congestion.as_ref()?;
         let state = &row.state;
         let known = self.of_sock.get(&row.sock).copied();

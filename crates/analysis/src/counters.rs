@@ -6,7 +6,7 @@ use ahash::{AHashMap, AHashSet};
 use recording::RowRef;
 use recording::tables::Counter;
 
-/// More series than this do not come from a host of ours: 1,000 namespaces with 300 counters.
+/// More series than this do not come from a real host: 1,000 namespaces with 300 counters.
 const MAX_SERIES: usize = 300_000;
 
 /// Every counter of every namespace.

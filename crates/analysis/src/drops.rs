@@ -28,7 +28,7 @@ pub type Place = (u32, Endpoint, Endpoint);
 #[derive(Debug, Default)]
 pub struct Drops {
     by_ends: BoundedMap<Place, Dropped, MAX_DROPS>,
-    /// The same, whichever namespace it was: a packet may be dropped on its way through several.
+    /// The same, in any namespace: a packet may be dropped on its way through several.
     anywhere: BoundedMap<(Endpoint, Endpoint), u64, MAX_DROPS>,
     /// Packets dropped by queueing disciplines whose source is no end of this host, by destination.
     translated: AHashMap<Endpoint, u64>,
@@ -139,7 +139,7 @@ impl Drops {
         to.iter().filter_map(|to| self.translated.get(to)).sum()
     }
 
-    /// How many packets from one end to another were dropped, wherever.
+    /// How many packets from one end to another were dropped, in any namespace.
     pub(super) fn between(&self, from: Endpoint, to: Endpoint) -> u64 {
         self.anywhere.get(&(from, to)).copied().unwrap_or(0)
     }

@@ -13,7 +13,7 @@ pub struct Flow {
     pub rate: f64,
     /// Smoothed round-trip time, µs.
     pub rtt_us: Option<u32>,
-    /// Of the sender; `None` when only the receiver is on this host.
+    /// The sender's; `None` when only the receiver is on this host.
     pub cwnd: Option<u32>,
     /// Window of the peer, bytes.
     pub snd_wnd: Option<u32>,

@@ -129,7 +129,7 @@ impl Listener {
         self.socks.iter().max_by_key(|s| s.longest_syn_queue.0)
     }
 
-    /// Samples in which the accept queue of a socket was at least three quarters full, of how many.
+    /// In how many samples the accept queue of a socket was at least three quarters full, and out of how many.
     pub fn crowded_samples(&self) -> (u64, u64) {
         let sum = |of: fn(&ListenSock) -> u32| self.socks.iter().map(|s| u64::from(of(s))).sum();
         (sum(|s| s.crowded_samples), sum(|s| s.samples))

@@ -25,7 +25,7 @@ impl Story {
         self.all(self.index.ends.find(&self.conns, &sought, ends))
     }
 
-    /// With this other end, in whichever namespace.
+    /// Connections with this other end, in any namespace.
     pub fn to(&self, remote: Endpoint) -> impl Iterator<Item = (ConnId, &Conn)> + Clone {
         let remotes = |c: &Conn| Some(c.remote);
         self.all(self.index.remotes.find(&self.conns, &remote, remotes))

@@ -10,9 +10,9 @@ use recording::tables::{Event, Listener, Socket};
 use recording::{Addr, EventKind, Filter, Row, TcpState, Text};
 use serde::Serialize;
 
-/// Sockets and files followed at a time; a host in trouble has some hundred thousand.
+/// Sockets and files followed at a time; a host in trouble has a few hundred thousand.
 const MAX_SOCKETS: usize = 1 << 20;
-/// Closed sockets remembered: a reset may be told after the end of the socket that it ended.
+/// Closed sockets remembered: a reset may be reported after the end of the socket that it ended.
 const KEPT_CLOSED: usize = 1 << 16;
 /// Listening places followed.
 const MAX_LISTENERS: usize = 1 << 16;

@@ -231,7 +231,7 @@ impl Packets {
             return *id;
         }
         let id = self.names.len() as u32 + 1;
-        // Kernels have some hundred reasons and functions; a recording with more is made up.
+        // Kernels have a few hundred reasons and functions; a recording with more is made up.
         if self.names.len() < MAX_GROUPS {
             self.names.insert(name.clone(), id);
         }

@@ -166,7 +166,7 @@ impl Profile {
         self.groups.iter().filter(through)
     }
 
-    /// CPU time that so many samples stand for, s.
+    /// CPU time that this many samples stand for, s.
     pub fn cpu_seconds(&self, samples: u64) -> f64 {
         samples as f64 * self.period
     }

@@ -12,7 +12,7 @@ use crate::stacks::functions;
 
 /// Resets kept of each kind; those beyond are counted. About 60 MB in all.
 const MAX_KEPT: usize = 1 << 18;
-/// Stacks looked at: the kernel sends resets from some dozen places.
+/// Stacks looked at: the kernel sends resets from a dozen places or so.
 const MAX_STACKS: usize = 4_096;
 /// Frames looked at per stack; the recorder keeps no more for a reset.
 const STACK_DEPTH: u32 = 24;

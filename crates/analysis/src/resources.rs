@@ -7,7 +7,7 @@ use recording::{RowRef, Text};
 use crate::bounded::{BoundedTree, Interest};
 use crate::stats::ratio;
 
-/// Lines followed; a host has some hundreds.
+/// Lines followed; a host has a few hundred.
 const MAX_LINES: usize = 100_000;
 
 /// Every line, by its name.
@@ -31,7 +31,7 @@ pub struct Name {
     pub metric: Text,
 }
 
-/// One line, at first, at most and at last.
+/// One line: first, greatest and last value.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
     /// Its value when it was first read.

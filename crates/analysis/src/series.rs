@@ -9,7 +9,7 @@ use crate::bounded::BoundedTree;
 
 /// Changes kept over all counters: hours of a busy host. About 100 MB.
 const MAX_CHANGES: usize = 1 << 21;
-/// Namespaces followed: a dense host has some hundred.
+/// Namespaces followed: a dense host has a few hundred.
 const MAX_NAMESPACES: usize = 1_024;
 /// Samples of a namespace, and counters of it; a kernel has some 400.
 const MAX_SAMPLES: usize = 1 << 14;

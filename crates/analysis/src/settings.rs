@@ -7,7 +7,7 @@ use recording::{Error, Recording, RowRef, Text};
 
 use crate::bounded::BoundedMap;
 
-/// More than this do not come from a host of ours: 10,000 namespaces with 30 settings.
+/// More than this do not come from a real host: 10,000 namespaces with 30 settings.
 const MAX_SETTINGS: usize = 300_000;
 
 /// The settings in force at the end of the recording.

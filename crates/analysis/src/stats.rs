@@ -15,7 +15,7 @@ pub fn median<T: Copy + PartialOrd>(values: &mut [T]) -> Option<T> {
     quantile(values, 0.5)
 }
 
-/// `a ÷ b`, or `None` when that is no finite number.
+/// `a ÷ b`, or `None` when that is not a finite number.
 pub fn ratio(a: f64, b: f64) -> Option<f64> {
     let r = a / b;
     (b > 0.0 && r.is_finite()).then_some(r)

@@ -132,7 +132,7 @@ impl Story {
         Story::keeping(MAX_CONNECTIONS, recording)
     }
 
-    /// The same, with at most so many connections.
+    /// The same, with at most this many connections.
     pub(crate) fn keeping(connections: usize, recording: &Recording) -> Result<Story, Error> {
         let recording = &recording.for_sentences();
         let manifest = &recording.manifest;
@@ -511,7 +511,7 @@ impl Story {
         std::iter::once(own).chain(other.filter(|other| *other != own))
     }
 
-    /// How many packets of this end were dropped on this host, wherever.
+    /// How many packets of this end were dropped on this host, in any namespace.
     pub fn dropped(&self, conn: &Conn) -> u64 {
         let ways = self.ways(conn);
         ways.map(|(from, to)| self.drops.between(from, to)).sum()

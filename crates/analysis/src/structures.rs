@@ -76,7 +76,7 @@ pub struct Size {
     pub time_ns: u64,
     /// Entries.
     pub entries: u64,
-    /// Buckets; `None` when it is no hash table or that is not known.
+    /// Buckets; `None` when it is not a hash table or that is not known.
     pub buckets: Option<u64>,
     /// Entries at which the kernel refuses or throws away.
     pub limit: Option<u64>,
@@ -168,7 +168,7 @@ impl Structure {
 }
 
 impl Size {
-    /// Entries per bucket; `None` when it is no hash table.
+    /// Entries per bucket; `None` when it is not a hash table.
     pub fn chain(&self) -> Option<f64> {
         chain(self.entries, self.buckets)
     }

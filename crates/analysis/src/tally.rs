@@ -8,7 +8,7 @@ use recording::{RetransmitKind, SourceName};
 
 use crate::{Activity, Endpoint};
 
-/// Distinct reasons and kinds counted apart; a kernel has some hundred.
+/// Distinct reasons and kinds counted apart; a kernel has a few hundred.
 const MAX_NAMES: usize = 1_000;
 
 /// Places counted apart per reason.
@@ -55,7 +55,7 @@ impl Places {
 pub struct Tally {
     /// Events of every kind.
     pub events: u64,
-    /// The same by the source that told them.
+    /// The same by source.
     pub by_source: BTreeMap<SourceName, u64>,
     /// SYNs retransmitted.
     pub syn_retries: u64,

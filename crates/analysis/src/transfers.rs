@@ -79,7 +79,7 @@ pub struct Transfer {
     pub held: u32,
     /// Samples in which the application had left something to read, and the most it left, bytes.
     pub unread: u32,
-    /// Bytes received and not read, of each sample.
+    /// Bytes received and not read, per sample.
     pub unread_bytes: Vec<u32>,
     /// Samples in which the window offered to the peer had no room for two segments.
     pub closed: u32,
@@ -105,7 +105,7 @@ pub struct Transfer {
     pub stall: Stall,
     /// The longest time that the peer's window was closed to what waited to be sent.
     pub shut: Option<Shut>,
-    /// The same, of the latest samples.
+    /// The same for the latest samples.
     shutting: Option<Shut>,
 }
 

@@ -5,7 +5,7 @@ use recording::{TcpState, counter};
 
 use crate::Activity;
 
-/// Seconds told apart, a day of them; in longer recordings a bin is longer.
+/// Seconds kept apart, a day of them; in longer recordings a bin is longer.
 const MAX_BINS: u64 = 86_400;
 const SECOND: u64 = 1_000_000_000;
 /// An application that keeps up leaves less unread, bytes.

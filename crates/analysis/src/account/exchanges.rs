@@ -60,12 +60,12 @@ impl Exchanges {
         }
     }
 
-    /// How many took so long or longer, as exactly as the steps of the histogram are fine.
+    /// How many took this long or longer, as exactly as the steps of the histogram allow.
     pub fn as_long(&self, ns: u64) -> u64 {
         self.response.as_long(ns)
     }
 
-    /// How many took so long or longer, and how long all of these together, ns.
+    /// How many took this long or longer, and how long all of these together, ns.
     pub fn beyond(&self, ns: u64) -> (u64, u64) {
         self.response.beyond(ns)
     }

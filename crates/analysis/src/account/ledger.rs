@@ -41,8 +41,8 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// The first sample of an end, which counts for the time since it was established, too; of an older
-    /// one, since the recording began.
+    /// The first sample of an end, which also counts for the time since it was established, or, for an older one,
+    /// since the recording began.
     pub(crate) fn begin(row: &Socket, since_ns: u64, older: bool) -> Ledger {
         let now = Seen::of(row);
         let mut ledger = Ledger {

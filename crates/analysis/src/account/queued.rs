@@ -73,7 +73,7 @@ impl Wait {
         self.most_ns = self.most_ns.saturating_add(other.most_ns);
     }
 
-    /// What it adds to each of so many exchanges of so many ends, s.
+    /// What it adds to each exchange, given so many ends and exchanges in all, s.
     pub(super) fn of_each(&self, ends: u64, exchanges: u64) -> f64 {
         let each = self.each_ns as f64 / ends.max(1) as f64;
         each.min(self.most_ns as f64 / exchanges.max(1) as f64) / 1e9

@@ -13,8 +13,8 @@ use super::state::Role;
 use crate::bounded::Interest;
 use crate::words;
 
-/// Of a service's exchanges that are recorded one by one, this many of the slowest are kept: more than the 20 on one
-/// connection that make a finding.
+/// The slowest of a service's exchanges that are kept one by one: more than the 20 on one connection that make a
+/// finding.
 const MAX_SLOW: usize = 32;
 
 /// The requests of one service on this host, and their answers.
@@ -83,7 +83,7 @@ impl Interest for Sums {
 }
 
 impl Requests {
-    /// Says how long a round trip is: then network and peer are told apart.
+    /// Sets how long a round trip is: then network and peer can be told apart.
     pub fn round_trip(&mut self, role: Role, s: f64) {
         self.round_trip_s = Some(words::rounded(s));
         self.whose_s = self.spent_s.whose(role, self.exchanges, Some(s));

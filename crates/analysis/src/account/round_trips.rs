@@ -5,7 +5,7 @@ use recording::tables::Socket;
 use crate::bounded::{BoundedMap, Interest};
 use crate::place::Endpoint;
 
-/// The shortest round trips of connections, by their namespace and other end: of `MOST` destinations at most.
+/// The shortest round trips of connections, by their namespace and other end, for at most `MOST` destinations.
 #[derive(Debug, Default)]
 pub struct RoundTrips<const MOST: usize>(BoundedMap<(u32, Endpoint), Sum, MOST>);
 
@@ -37,7 +37,7 @@ impl<const MOST: usize> RoundTrips<MOST> {
         }
     }
 
-    /// A handshake in which nothing was retransmitted, which took so long, ns.
+    /// A handshake that took so long, ns, and in which nothing was retransmitted.
     pub fn handshake(&mut self, netns: u32, to: Endpoint, took_ns: u64) {
         self.slot((netns, to), 1, took_ns / 1_000);
     }

@@ -14,7 +14,7 @@ pub(super) const MAX_SERVICES: usize = 1 << 14;
 /// A service as an end belongs to one: its namespace, the end's role, and where it listens or connects to.
 pub type ServiceKey = (u32, Role, Endpoint);
 
-/// Of one service, as it comes together.
+/// One service, as it comes together.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sums {
     pub(super) owner: Option<(u32, String)>,

@@ -6,9 +6,9 @@ use recording::{Error, Recording, Text};
 use super::{Amounts, Axis};
 use crate::bounded::BoundedTree;
 
-/// Namespaces whose samples are told apart; a host has some hundreds.
+/// Namespaces whose samples are kept apart; a host has a few hundred.
 const MAX_NAMESPACES: usize = 1 << 16;
-/// The counters of a sample are read within some ms of each other.
+/// The counters of a sample are read within a few ms of each other.
 const ONE_SAMPLE_NS: u64 = 50_000_000;
 
 /// A counter: its namespace, group and name.
