@@ -135,7 +135,7 @@ pub(crate) enum Unit {
     Us,
     /// Milliseconds.
     Ms,
-    /// So many a second.
+    /// This many a second.
     PerSecond,
     /// Bits a second.
     BitsPerSecond,

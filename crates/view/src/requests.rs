@@ -58,7 +58,7 @@ pub(crate) struct Share {
     pub(crate) name: String,
     /// How much, s.
     pub(crate) s: f64,
-    /// Its parts, as far as they are told.
+    /// Its parts, as far as they are known.
     pub(crate) of: Vec<Share>,
 }
 
@@ -76,7 +76,7 @@ impl Share {
         self
     }
 
-    /// Those of at least so many seconds, the largest first.
+    /// Those of at least this many seconds, the largest first.
     pub(crate) fn told(
         mut shares: Vec<Share>,
         least: f64,
@@ -107,7 +107,7 @@ pub(crate) fn whose(role: Role, r: &Requests) -> Vec<Share> {
     ]
 }
 
-/// Who took time of a request.
+/// Who took the time of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     Application,

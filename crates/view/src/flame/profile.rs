@@ -100,7 +100,7 @@ struct OfCpu {
     all: u64,
     idle: u64,
     left_out: u64,
-    /// Of these, in softirqs.
+    /// Of these, samples in softirqs.
     left_out_softirq: u64,
 }
 

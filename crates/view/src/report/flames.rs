@@ -157,7 +157,7 @@ impl<'p> Rest<'p> {
                 Some((frame, below)) => (frame, Some(below)),
                 None => (frames, None),
             };
-            // Where no symbols are, a run of frames of one file says no more than one.
+            // Without symbols, a run of frames of one file says no more than one.
             if frame != above || !is_nameless(frame) {
                 return Some((
                     frame,

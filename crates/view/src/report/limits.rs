@@ -139,7 +139,7 @@ struct Fullest<'s, T, L> {
 }
 
 impl<'s, T, L> Fullest<'s, T, L> {
-    /// Of all: their names, rows, how full each was, and what the story has of them.
+    /// All of them: their names, rows, how full each was, and what the story has of them.
     fn of<K: Ord>(
         all: impl Iterator<Item = (K, RowRef, Option<f64>, &'s T)>,
         line: fn(&Row, &T) -> Option<L>,
@@ -262,7 +262,7 @@ fn resources(story: &Story) -> Fullest<'_, Line, Checked> {
         Some(_) => true,
         None => line.amount() > 0.0 && &*name.aspect != "utilisation",
     });
-    // What waits for a resource may be any multiple of it: that is no limit.
+    // What waits for a resource may be any multiple of it: that is not a limit.
     let telling = telling.map(|(name, line)| {
         let share = line.share().filter(|_| &*name.aspect != "saturation");
         (name, line.row, share, line)

@@ -29,7 +29,7 @@ use crate::{Style, escape, text};
 use flames::Profiles;
 use page::{Line, Page, Run};
 
-/// Texts of the host beyond so many characters are cut.
+/// Texts of the host longer than this many characters are cut.
 const LONGEST_TEXT: usize = 300;
 
 /// A report: what the page shows, and the same as plain text for readers without scripts.
@@ -54,7 +54,7 @@ impl Report {
         };
         let several = recordings.len() > 1;
         let (mut compared, mut profiles) = (Vec::new(), Vec::new());
-        // One after the other: what is read of a recording may be some hundred MB.
+        // One after the other: what is read of a recording may be a few hundred MB.
         for (name, recording) in recordings {
             let name = short(name);
             let reading = Reading::of(recording)?;
@@ -112,7 +112,7 @@ fn run(
     explanation: &Explanation,
     profiles: &Profiles,
 ) -> Result<Run, Error> {
-    // The page shows what stands between backquotes as commands.
+    // The page shows what is between backquotes as commands.
     let told = recording.for_sentences();
     let (manifest, story) = (&told.manifest, reading.story());
     let axis = Axis::of(manifest);

@@ -87,7 +87,7 @@ fn against(name: &str, gauge: &Gauge, limit: bool) -> Vec<Line> {
     lines
 }
 
-/// How full accept queues were, of the listeners whose queue came near to its limit.
+/// How full accept queues were, for the listeners whose queue came near its limit.
 fn backlogs(
     recording: &Recording,
     story: &Story,
@@ -191,7 +191,7 @@ fn structures(
 /// from.
 fn most_grown(story: &Story, time_wait: bool) -> (Vec<(&SizeId, &Structure)>, usize) {
     let all = story.structures.all().filter(|((name, _), size)| {
-        // Memory pools of the whole kernel are told only when they grew.
+        // Memory pools of the whole kernel are shown only when they grew.
         let most = size.fullest.entries;
         let grew = most as f64 > size.least as f64 * POOL_GREW;
         let tells = most > 0 && (grew || !is_pool(name));

@@ -93,7 +93,7 @@ impl Ranked for Moved {
 /// When a namespace was sampled.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
-    /// Of the sample that the last report ended with.
+    /// When the sample was taken that the last report ended with.
     from_ns: Option<u64>,
     /// When /proc/net/snmp was read for the current sample, which comes first.
     sample_ns: u64,

@@ -84,7 +84,7 @@ pub(super) struct LeftOut {
 }
 
 impl LeftOut {
-    /// So many rows.
+    /// This many rows.
     pub(super) fn of(rows: u64) -> LeftOut {
         LeftOut { rows, zero: 0 }
     }
@@ -97,7 +97,7 @@ impl LeftOut {
         }
     }
 
-    /// Without those of rank 0, which would not be shown anyhow.
+    /// Without those of rank 0, which would not be shown anyway.
     pub(super) fn but_zero(self) -> LeftOut {
         LeftOut::of(self.rows - self.zero)
     }

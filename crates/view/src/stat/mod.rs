@@ -69,7 +69,7 @@ pub enum What {
 }
 
 impl What {
-    /// Whether one sample suffices: what it shows is, and is no change.
+    /// Whether one sample suffices: it shows what is, not what changes.
     pub fn is_state(&self) -> bool {
         matches!(
             self,

@@ -1,5 +1,5 @@
-//! Views of what is sampled in rounds: rows that were read together, told apart by what comes again and
-//! by pauses.
+//! Views of what is sampled in rounds: rows that were read together. What comes again, or a pause, begins a new
+//! round.
 
 use std::hash::Hash;
 use std::io;
@@ -44,7 +44,7 @@ pub(super) struct InRounds<S: Sampler> {
 }
 
 impl<S: Sampler + 'static> InRounds<S> {
-    /// Of this sampler; reports are at least `every_ns` apart.
+    /// A view of this sampler; reports are at least `every_ns` apart.
     pub(super) fn boxed(sampler: S, every_ns: u64) -> Box<dyn View> {
         let rounds = Rounds::new(every_ns);
         Box::new(InRounds { rounds, sampler })

@@ -143,7 +143,7 @@ impl Timed {
 }
 
 impl Slept {
-    /// Of a call, whatever it waited on.
+    /// Sleep in a call, whatever it waited on.
     pub(crate) fn of(syscall: Text, ns: u64, count: u64) -> Slept {
         Slept {
             syscall,

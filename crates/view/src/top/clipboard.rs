@@ -7,7 +7,7 @@ use super::findings::Findings;
 use super::state::{Open, Pane, Seen, State, Target};
 use crate::escape::escape;
 
-/// Terminals take no more, and no command is as long.
+/// Terminals take no more, and no command is that long.
 const LONGEST: usize = 4_096;
 
 impl Findings {

@@ -21,7 +21,7 @@ use crate::how::How;
 use crate::numbers::{age, bits_per_s, rate as per_s};
 use crate::style::Look;
 
-/// A mark and a blank stand before each line.
+/// A mark and a blank before each line.
 const MARK: usize = 2;
 
 /// One for each pane.
@@ -257,7 +257,7 @@ fn head(
     };
     let mut head = vec![(Look::Fix, first), (Look::Plain, explained)];
     head.extend(interfaces(snapshot, &about.how));
-    // Live the recorder itself says what is lost, as it is lost; of a recording explain knows it.
+    // Live, the recorder itself says what is lost, as it is lost; for a recording, explain knows it.
     let whole = about.live || findings.notes.is_empty();
     let health = about.health.iter().filter(|_| whole).cloned();
     let notes = findings.notes.iter();
@@ -273,7 +273,7 @@ fn head(
     head
 }
 
-/// Interfaces told in the head: as many as a wide screen has room for.
+/// Interfaces shown in the head: as many as a wide screen has room for.
 const LINKS: usize = 4;
 
 /// What goes through interfaces, those that lose first, then the busiest; `None` when nothing does.

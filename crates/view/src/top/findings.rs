@@ -46,7 +46,7 @@ pub enum Progress {
         from_ns: u64,
         /// Its end.
         to_ns: u64,
-        /// Explaining costs so much that it is done less often than it might.
+        /// Explaining costs so much that it is done less often than it could be.
         paced: bool,
     },
     /// It could not be explained.

@@ -95,7 +95,7 @@ const MAX_REASONS: usize = 64;
 const MAX_STACKS: usize = 4096;
 const MAX_PLACES: usize = 4096;
 
-/// One second (or, of a long recording, some).
+/// One second (or, in a long recording, several).
 #[derive(Debug, Default)]
 pub(super) struct Frame {
     pub(super) counts: [u64; Activity::COUNT],

@@ -1,5 +1,5 @@
-//! What the window of a recording that ends at a moment says: live it is the last seconds, over a
-//! recording wherever the cursor is.
+//! What the window of a recording that ends at a moment says: live, the last seconds; over a recording, wherever the
+//! cursor is.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

@@ -47,7 +47,7 @@ pub enum SocketOrder {
     Rtt,
     /// The most segments retransmitted first: since the last sample, then ever.
     Retrans,
-    /// The lowest rate first, of those that have something to send.
+    /// The lowest rate first, among those that have something to send.
     Slow,
     /// The fullest queues first.
     Queue,
@@ -178,7 +178,7 @@ pub enum Open {
 
 /// A filter longer than this is a cat on the keyboard.
 const LONGEST_FILTER: usize = 64;
-/// So many steps at a time with shift.
+/// Steps at a time with shift.
 const FAR: u64 = 10;
 
 /// What the reader looks at.
@@ -204,7 +204,7 @@ pub struct State {
 #[derive(Clone, Debug, Default)]
 struct Selected {
     at: usize,
-    /// Follows what was chosen, wherever it goes; until then, the place.
+    /// The line that was chosen, followed wherever it goes; until then, the place.
     target: Option<Target>,
 }
 

@@ -30,7 +30,7 @@ pub(super) struct Entry {
 /// A paragraph below a line.
 #[derive(Clone, Debug)]
 pub(super) struct Below {
-    /// Stands before it.
+    /// Goes before it.
     pub(super) label: String,
     pub(super) look: Look,
     pub(super) text: String,
@@ -134,7 +134,7 @@ pub(super) fn lines(
     lines
 }
 
-/// A paragraph in so many lines at most.
+/// A paragraph in at most this many lines.
 fn folded(label: &str, look: Look, text: &str, width: usize, most: usize) -> Vec<(Look, String)> {
     let indent = label.width();
     let columns = width.saturating_sub(indent).max(1);
@@ -150,7 +150,7 @@ fn folded(label: &str, look: Look, text: &str, width: usize, most: usize) -> Vec
     lines.map(|(label, text)| (look, label + &text)).collect()
 }
 
-/// The text, exactly so wide; what does not fit ends in `…`.
+/// The text, exactly this wide; what does not fit ends in `…`.
 pub(super) fn pad(text: &str, width: usize, left: bool) -> String {
     let mut text = cut(text, width);
     let blanks = " ".repeat(width.saturating_sub(text.width()));
@@ -203,7 +203,7 @@ pub(super) fn curve(values: &[f64], width: usize) -> String {
 pub(super) fn gauge(share: f64, width: usize) -> String {
     let full = (share * width as f64).round();
     let mut full = full.clamp(0.0, width as f64) as usize;
-    // Something is more than nothing.
+    // Something must look like more than nothing.
     if share > 0.0 {
         full = full.max(1);
     }

@@ -55,7 +55,7 @@ pub struct Timeline {
     /// Frames that settled: nothing more is expected of them.
     settled: u64,
     most: usize,
-    /// It goes on; of a recording the end is known.
+    /// Whether it goes on; the end of a recording is known.
     live: bool,
     filter: Filter,
     pub(super) owners: Owners,
@@ -97,7 +97,7 @@ impl Timeline {
         let step = (length / MOST_FRAMES).div_ceil(SECOND).max(1) * SECOND;
         let most = length / step + 1;
         let mut all = Timeline::new(manifest, filter, step, most as usize);
-        // Who holds a socket, and what a stack is, comes before what refers to it.
+        // The holders of sockets, and the stacks, come before what refers to them.
         all.scan::<Holder>(recording)?;
         all.scan::<Process>(recording)?;
         all.scan::<CodeFrame>(recording)?;
@@ -279,7 +279,7 @@ impl Timeline {
             && (!f.asks_for_tasks() || self.owners.of_event(e).passes(f))
     }
 
-    /// Whether the requests of a service are asked for: of a server, also by who listens there.
+    /// Whether the requests of a service are asked for: for a server, also by its listener's owner.
     fn asks_for_requests(&self, netns: u32, role: &Role, addr: Addr, port: u16) -> bool {
         let f = &self.filter;
         let owner = || match role {

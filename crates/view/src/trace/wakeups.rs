@@ -112,7 +112,7 @@ fn epoll_fd(w: &Wait) -> Option<i32> {
     w.fd.filter(|_| w.syscall.as_deref().is_some_and(is_epoll))
 }
 
-/// Who woke it. In a softirq or an interrupt the task on the CPU is a bystander.
+/// What woke it. In a softirq or an interrupt the task on the CPU is a bystander.
 fn waker(w: &Wait) -> String {
     match &w.waker {
         Waker::Task => format!("{}/{}", w.waker_comm, w.waker_tid),

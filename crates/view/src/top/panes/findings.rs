@@ -1,4 +1,4 @@
-//! The findings: whose trouble, and what it is; of the selected one also what to do.
+//! The findings: whose trouble, and what it is; for the selected one, also what to do.
 
 use analysis::{Doing, ProcessState};
 use explain::Finding;

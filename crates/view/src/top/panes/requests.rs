@@ -13,7 +13,7 @@ use crate::top::state::Target;
 use crate::top::table::letters;
 
 const BAR: usize = 20;
-/// Of the letters: application, TCP, network, network or peer, peer.
+/// Whose the letters are: application, TCP, network, network or peer, peer.
 const WHOSE: [char; 5] = ['A', 'T', 'N', '?', 'P'];
 
 impl Service {
