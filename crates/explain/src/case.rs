@@ -22,7 +22,7 @@ pub struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    /// A case, with where it is and whom it is about.
+    /// A case, with where it is and what process it is about.
     pub fn new(story: &'a Story, cause: Cause, scope: Scope) -> Case<'a> {
         let finding = Finding {
             cause: cause.id,

@@ -36,7 +36,7 @@ pub struct Cause {
     pub signature: &'static [&'static str],
     /// Its look-alikes: each must say why it does not hold where this one does.
     pub rivals: &'static [Id],
-    /// Causes whose findings at its places are its consequences: told under it, never beside it.
+    /// Causes whose findings at its places are its consequences: shown under it, never beside it.
     pub explains: &'static [Id],
     /// Why it does not hold at a place, when it is asked; `None` as long as others answer for it.
     pub(crate) no: Option<No>,

@@ -8,7 +8,7 @@ use recording::Addr;
 /// Where a case is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// An address and port that connects go to; of a loopback address, in this namespace.
+    /// An address and port that connects go to; for a loopback address, in this namespace.
     At(Option<u32>, Endpoint),
     /// A listener of this host.
     Listener(u32),

@@ -243,7 +243,7 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Whether a command is one program and its words, of which the shell only takes the quotes away.
+/// Whether a command is one program and its words, with the shell only taking the quotes away.
 fn is_one_program(command: &str) -> bool {
     let mut within = Within::Nothing;
     command.chars().all(|c| {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits;
 
-/// Calls that wait for descriptors, whichever they are.
+/// Calls that wait for descriptors of any kind.
 pub(crate) const POLLS: &[&str] = &[
     "poll",
     "ppoll",
