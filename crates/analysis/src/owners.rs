@@ -263,7 +263,8 @@ impl Owners {
             .next()
     }
 
-    /// Owner of a listener that was sampled: who accepts there (the first of several), or holds it, or else who called listen() there.
+    /// Owner of a listener that was sampled: the process that accepts there (the first of several), or holds it, or
+    /// else called listen() there.
     pub fn of_listening(&self, l: &Listener) -> Owner {
         if let Some(first) = self.accept_at(l).into_iter().next() {
             return first;

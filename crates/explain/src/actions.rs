@@ -89,8 +89,8 @@ fn linux_default(name: &str) -> [u64; 3] {
     }
 }
 
-/// A larger maximum of `net.ipv4.tcp_rmem` or `tcp_wmem`: so much, or what the kernel has by itself if that is more. A
-/// buffer grows only as far as its window does.
+/// A larger maximum of `net.ipv4.tcp_rmem` or `tcp_wmem`: `bytes`, or the kernel's default if that is more. A buffer
+/// grows only as far as its window does.
 pub(crate) fn larger_most(name: &'static str, bytes: u64) -> u64 {
     bytes.max(linux_default(name)[2])
 }

@@ -316,7 +316,7 @@ pub(crate) fn felt_lines(first: &RunSummary, second: &RunSummary) -> Vec<(Look, 
     lines
 }
 
-/// Kernel time of a CPU, beside what it was in the fast.
+/// Kernel time of a CPU, next to that of the fast ones.
 pub(crate) fn cost(cpu: &CpuCost, of_fast: &str) -> String {
     let per = |what: &str, fast: Option<f64>, slow: Option<f64>| {
         let (fast, slow) = (fast?, slow?);

@@ -54,7 +54,7 @@ pub(crate) fn line(role: Role, r: &Requests) -> Option<String> {
 
 /// Time, and what it is made of.
 pub(crate) struct Share {
-    /// Whose it was, or what it went with.
+    /// Whose it was, or what it was spent on.
     pub(crate) name: String,
     /// How much, s.
     pub(crate) s: f64,
@@ -117,7 +117,7 @@ pub(crate) enum Owner {
     Peer,
 }
 
-/// The whole time in pieces, always the same ones: whose it was, what it went with, s.
+/// The whole time in pieces, always the same ones: whose it was, what it was spent on, s.
 pub(crate) fn pieces(r: &Requests) -> [(Owner, &'static str, f64); 11] {
     let (parts, thinking, whose) = (&r.spent_s, &r.thinking, &r.whose_s);
     [
@@ -185,7 +185,7 @@ fn slowest(role: Role, slow: &Slow) -> String {
     format!("{how} {took} ({local} ↔ {remote}): {}", spent(role, slow))
 }
 
-/// What the time of a slow exchange went with, and what its thread waited for longest.
+/// What the time of a slow exchange was spent on, and what its thread waited for longest.
 pub(crate) fn spent(role: Role, slow: &Slow) -> String {
     let parts = &slow.spent_s;
     let mut shares = application(role, parts, &slow.thinking);

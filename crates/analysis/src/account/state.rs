@@ -26,7 +26,7 @@ pub enum State {
     Repair,
     /// Data waits to be sent, and neither the peer's window nor our send buffer holds it back.
     Path,
-    /// More of what the peer sends is on its way: it has not ended what it says.
+    /// More of what the peer sends is on its way: it has not finished.
     Receiving,
     /// The last that moved was a request: our application owes the answer.
     Owing,

@@ -4,7 +4,7 @@ use ahash::{AHashMap, AHashSet, RandomState};
 use analysis::words::{count, plural};
 use recording::Text;
 
-/// The most names that are kept apart; a dense host has some hundred programs, whose threads have a thousand names.
+/// The most names that are kept apart; a dense host has a few hundred programs, whose threads have a thousand names.
 /// No picture has room for more.
 const MOST: usize = 4_096;
 /// What stands for the others.

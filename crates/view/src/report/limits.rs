@@ -131,7 +131,7 @@ pub(super) fn limits(recording: &Recording, story: &Story) -> Result<Vec<Limits>
 
 /// The fullest things of one kind: `T` is what the story has of one, `L` its line.
 struct Fullest<'s, T, L> {
-    /// The row that tells of each, and how full it was at most.
+    /// The row about each, and how full it was at most.
     all: Vec<(RowRef, Option<f64>, &'s T)>,
     left_out: usize,
     /// Makes the line from that row; `None` for a row of another table.

@@ -162,7 +162,7 @@ fn case(finding: &Finding, start_unix_ns: i64) -> String {
     out
 }
 
-/// A sentence after the name of whose trouble it is.
+/// A sentence after the layer whose trouble it is.
 pub(super) fn headed(layer: &str, says: &str) -> String {
     match layer {
         "" => says.into(),

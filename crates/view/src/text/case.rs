@@ -12,7 +12,7 @@ use crate::style::Look;
 /// Episodes that are shown; the rest is in the JSON.
 const MAX_EPISODES: usize = 3;
 
-/// One finding, from what is wrong to how to check that it is mended.
+/// One finding, from what is wrong to how to check that it is fixed.
 pub(crate) fn case(page: &mut Page, finding: &Finding, start_unix_ns: i64) {
     headline(page, finding);
     page.blank();

@@ -1,4 +1,4 @@
-//! What a recording tells beside its findings: notes, resources, waits, what was recorded, and what each cause
+//! What a recording tells besides its findings: notes, resources, waits, what was recorded, and what each cause
 //! answers.
 
 use std::collections::BTreeMap;

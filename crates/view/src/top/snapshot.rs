@@ -25,7 +25,7 @@ pub(super) const WINDOW: usize = 10;
 const CURVE: usize = 60;
 /// A socket that was not sampled for longer has nothing in flight.
 const FRESH: usize = 4;
-/// Lines of a pane; who needs more wants `stat`.
+/// Lines of a pane; `stat` shows more.
 const MAX_LINES: usize = 256;
 /// Callers and waits that are shown for one line.
 pub(super) const MAX_DETAILS: usize = 20;

@@ -224,7 +224,7 @@ impl State {
         self.selected[pane as usize].at
     }
 
-    /// The line that is selected of a pane with such lines.
+    /// The selected line of a pane with such lines.
     pub(super) fn place(&self, pane: Pane, targets: &[Target]) -> usize {
         let selected = &self.selected[pane as usize];
         let chosen = selected.target.as_ref();

@@ -26,7 +26,7 @@ const LIVE_FRAMES: usize = 300;
 /// Frames of a recording; a longer one has longer frames.
 const MOST_FRAMES: u64 = 600;
 const SECOND: u64 = 1_000_000_000;
-/// Frames in which trouble is new, and what it shows by.
+/// Frames in which trouble counts as new, and what shows it.
 const LAST: usize = 3;
 const TROUBLES: &[Activity] = &[
     Activity::Failed,
