@@ -1,4 +1,4 @@
-//! How full an accept queue is: one rule for everybody who says "full".
+//! How full an accept queue is: one rule for everything that says "full".
 
 use recording::tables::Listener;
 

@@ -1,5 +1,5 @@
-//! What a row of `event` says of a connection: opened, accepted, failed, retransmitted mean one thing
-//! to everybody who counts them.
+//! What a row of `event` says of a connection: opened, accepted, failed and retransmitted mean the same wherever they
+//! are counted.
 
 use recording::tables::Event;
 use recording::{EventKind, TcpState};

@@ -8,11 +8,11 @@ use crate::flags::{ACK, SYN};
 use crate::owners::{Owner, Owners};
 use crate::{Activity, Side};
 
-/// Attempts followed at a time. Of those beyond, the end is told without its beginning.
+/// Attempts followed at a time. Beyond that, an end is reported without its beginning.
 const MAX_ATTEMPTS: usize = 1 << 18;
 
-/// The table that it learns from beside those of the owners; without, how long the accepting side took
-/// is not known.
+/// The table that it learns from besides those of the owners; without it, how long the accepting side took is not
+/// known.
 pub const PACKETS: &str = "packet";
 
 /// A connection: namespace, end on this host, other end.
@@ -95,7 +95,7 @@ struct Connecting {
 }
 
 impl Attempts {
-    /// Learns from a row; the attempt that it ends.
+    /// Learns from a row; returns the attempt that it ends.
     pub fn take(&mut self, row: &Row) -> Option<Attempt> {
         self.owners.learn(row);
         match row {

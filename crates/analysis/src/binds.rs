@@ -30,7 +30,7 @@ pub struct Binds {
 pub struct Attempts {
     /// In order of time.
     pub calls: Vec<Attempt>,
-    /// All of them, also those not kept.
+    /// All calls, also those not kept.
     pub count: u64,
     /// What all of them took, ns.
     pub total_ns: u64,
@@ -52,7 +52,7 @@ pub struct Attempt {
 impl Binds {
     /// Takes a call.
     pub(crate) fn add(&mut self, row: RowRef, call: &Call) {
-        // Without a port it is a search, and no question about one.
+        // Without a port the call searches for one, and asks for none in particular.
         let refused = call.call == CallKind::Bind && call.error.as_deref() == Some("EADDRINUSE");
         if !refused || call.local_port == 0 {
             return;

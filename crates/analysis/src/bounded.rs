@@ -1,4 +1,4 @@
-//! Maps that hold no more keys than they may, fold what tells least, and count what they folded.
+//! Bounded maps: at the bound they fold what tells least, and count what they folded.
 
 use std::collections::BTreeMap;
 use std::hash::Hash;
@@ -6,8 +6,8 @@ use std::ops::Deref;
 
 use ahash::AHashMap;
 
-/// A map of at most `MOST` keys. Whatever a recording holds, its memory is bounded; what found no room
-/// is counted, for whoever reads the result to be told.
+/// A map of at most `MOST` keys, so that memory is bounded whatever a recording holds. What found no room is counted,
+/// and the result says so.
 #[derive(Clone, Debug, Default)]
 pub struct Bounded<M, const MOST: usize> {
     map: M,
@@ -23,7 +23,7 @@ pub type BoundedTree<K, V, const MOST: usize> = Bounded<BTreeMap<K, V>, MOST>;
 pub trait Interest {
     /// The more, the longer it is kept.
     fn interest(&self) -> u64;
-    /// Of how many rows, or whatever its map counts, it was made.
+    /// How many rows, or whatever its map counts, went into it.
     fn counted(&self) -> u64;
 }
 
@@ -36,7 +36,7 @@ impl<T: Interest> Interest for Box<T> {
     }
 }
 
-/// A count of something, of which the more matters the more.
+/// A plain count: the higher, the more it matters.
 impl Interest for u64 {
     fn interest(&self) -> u64 {
         *self
@@ -47,7 +47,7 @@ impl Interest for u64 {
 }
 
 impl<M, const MOST: usize> Bounded<M, MOST> {
-    /// How much it was told of keys that it does not hold.
+    /// How much came for keys that it does not hold.
     pub fn folded(&self) -> u64 {
         self.folded
     }
@@ -119,8 +119,8 @@ impl<K: Ord + Clone, V> Keyed for BTreeMap<K, V> {
 }
 
 impl<M: Keyed, const MOST: usize> Bounded<M, MOST> {
-    /// The value of a key, made if it is new; `None`, and counted, when there is no room for it. For
-    /// what is all alike; see [`Bounded::slot`] for what is not.
+    /// The value of a key, made if it is new; `None`, and counted, when there is no room for it. For entries that all
+    /// matter equally; see [`Bounded::slot`] for others.
     pub fn first_come(
         &mut self,
         key: M::Key,
@@ -145,7 +145,7 @@ impl<M: Keyed, const MOST: usize> Bounded<M, MOST> {
         self.map.entry_of(key, make)
     }
 
-    /// The same with other keys; what gets none is told elsewhere. No two may get the same.
+    /// The same under other keys; an entry that gets none is accounted for elsewhere. No two may get the same.
     pub(crate) fn rekeyed(self, key: impl Fn(M::Key) -> Option<M::Key>) -> Self
     where
         M: IntoIterator<Item = (M::Key, M::Value)> + FromIterator<(M::Key, M::Value)>,
@@ -165,7 +165,7 @@ impl<M: Keyed, const MOST: usize> Bounded<M, MOST> {
         let ranks = self.map.each().map(|(k, v)| (v.interest(), k.clone()));
         let mut ranks: Vec<_> = ranks.collect();
         let half = ranks.len() / 2;
-        // Equals by their keys: what is kept must not depend on the order of a hash map.
+        // Ties go by key: what is kept must not depend on the order of a hash map.
         let (_, most_folded, _) = ranks.select_nth_unstable(half);
         let bound = most_folded.clone();
         let mut folded = 0u64;
@@ -180,8 +180,8 @@ impl<M: Keyed, const MOST: usize> Bounded<M, MOST> {
     }
 }
 
-/// The same of a list, whose order stays: folds the half that tells least, of equals the earlier; gives
-/// what that was made of.
+/// The same for a list, which keeps its order: folds the half that tells least, the earlier first among equals;
+/// returns the sum of what that half counted.
 pub fn fold_list<T: Interest>(all: &mut Vec<T>) -> u64 {
     let ranks = all.iter().map(Interest::interest).zip(0usize..);
     let mut ranks: Vec<_> = ranks.collect();

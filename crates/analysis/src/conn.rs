@@ -159,8 +159,8 @@ impl Conn {
         }
     }
 
-    /// How long connect() took, ns; `None` when its start or its success was not seen. Of one that was under way
-    /// when the recording began, how long from then on.
+    /// How long connect() took, ns; `None` when its start or its success was not seen. If it was under way when the
+    /// recording began, how long from then on.
     pub fn connect_ns(&self) -> Option<u64> {
         match self.side {
             Side::Opened => Some(self.established_ns?.saturating_sub(self.start_ns)),
@@ -203,18 +203,17 @@ impl Conn {
         self.outcome == Outcome::Failed
     }
 
-    /// The error by which its connect() failed though no reset answered: an ICMP message brought it, or
-    /// this host itself could not send. Not that nothing answered.
+    /// The error with which its connect() failed though no reset answered: an ICMP message brought it, or this host
+    /// itself could not send. A connect() that nothing answered has none.
     pub fn unreachable(&self) -> Option<&str> {
         let error = self.error.as_deref().filter(|e| *e != "ETIMEDOUT");
         error.filter(|_| self.failed() && self.refused.is_none())
     }
 
-    /// Its program gave it up so long, ns, after its SYN had left, before that was answered or
-    /// retransmitted.
+    /// How long after its SYN had left its program gave it up, ns, if that was before any answer or retransmission.
     pub fn abandoned_after_ns(&self) -> Option<u64> {
         let answered = self.refused.is_some() || self.error.is_some();
-        // One for which there was no port sent none.
+        // Without a port it sent none.
         let waited = self.failed() && !answered && self.syn_retries == 0 && self.local.port != 0;
         let ended = self
             .ended_ns
@@ -239,7 +238,7 @@ pub struct Sampled {
     pub cwnd_max: u32,
     /// Largest window the peer advertised, bytes.
     pub snd_wnd_max: u32,
-    /// Its initial sequence numbers; `None` of a recording that does not have them.
+    /// Its initial sequence numbers; `None` if the recording does not have them.
     pub(crate) isns: Option<Isns>,
     /// Where its time went; `None` while it was only connecting.
     pub(crate) ledger: Option<Ledger>,
@@ -249,9 +248,9 @@ pub struct Sampled {
 /// to it, so that it counts its own number one less than the other end does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Isns {
-    /// Of what it sends.
+    /// The number of what it sends.
     pub sent: u32,
-    /// Of what it receives.
+    /// The number of what it receives.
     pub received: u32,
 }
 
@@ -282,7 +281,7 @@ pub struct Sample {
     pub rtt_us: u32,
     /// When the last ACK had come.
     pub heard_ns: Option<u64>,
-    /// When data had last gone either way; a FIN is none.
+    /// When data had last gone either way; a FIN does not count.
     pub spoke_ns: Option<u64>,
     /// The other end had closed its side.
     pub peer_closed: bool,

@@ -11,8 +11,8 @@ use crate::Activity;
 use crate::account::Ledger;
 use crate::standing::waits_for_accept;
 
-/// Connections kept one by one. So many take about 250 MB with what they are looked up by, and whoever reads a recording
-/// takes no more than 400.
+/// Connections kept one by one. This many take about 250 MB with their indexes, and reading a recording takes no more
+/// than 400.
 pub const MAX_CONNECTIONS: usize = 1 << 19;
 /// Connections whose samples are kept.
 const MAX_SAMPLED: usize = 1 << 18;
@@ -34,16 +34,16 @@ pub struct Connections {
     pub(super) ended: usize,
     /// Connections beyond the bound.
     pub folded: u64,
-    /// Sockets of such that there was no room for; what they tell later is of no new connection.
+    /// Sockets of connections that there was no room for; their later rows begin no new connection.
     away: AHashSet<u64>,
     /// Samples of connections beyond the bound of those that are sampled.
     pub unsampled: u64,
-    /// Ends older than the recording, by the inode of their file: nobody saw who called connect().
+    /// Ends older than the recording, by the inode of their file: their connect() was not seen.
     pub unowned: AHashMap<u64, ConnId>,
 }
 
 impl Connections {
-    /// None yet of a recording that began then; at most so many are kept.
+    /// None yet, for a recording that began then; at most `most` are kept.
     pub fn since(start_ns: u64, most: usize) -> Connections {
         Connections {
             start_ns,
@@ -140,7 +140,7 @@ impl Connections {
         conn.close_row = Some(at);
         conn.error = row.error.clone();
         if conn.outcome == Outcome::Pending {
-            // A connect that was given up had a port; one for which there was none has none now.
+            // A connect that was given up had a port; one that found none has none now.
             conn.local = local(row);
         }
         conn.outcome = match conn.outcome {
@@ -199,7 +199,7 @@ impl Connections {
     pub fn sample(&mut self, at: RowRef, row: &Socket) -> Option<ConnId> {
         let here = Endpoint::new(row.local_addr, row.local_port);
         let there = Endpoint::new(row.remote_addr, row.remote_port);
-        // Requests and TIME_WAIT have no tcp_info and are no connections.
+        // Requests and TIME_WAIT have no tcp_info and are not connections.
         row.congestion.as_ref()?;
         let state = &row.state;
         let known = self.of_sock.get(&row.sock).copied();
@@ -267,7 +267,7 @@ impl Connections {
         if row.state != TcpState::SynSent && conn.agreed.is_none() {
             conn.agreed = agreed(row.sack, row.window_scaling, row.timestamps);
         }
-        // Of an attempt there is nothing to tell but how long it takes.
+        // All there is to say about an attempt is how long it takes.
         let since_ns = match conn.side {
             Side::Older if conn.established_ns.is_none() => Some(self.start_ns),
             _ => conn.established_ns,

@@ -1,7 +1,7 @@
 //! How two series of intervals move together.
 
-/// Correlation at the lag, of -1, 0 and 1, at which it is strongest. A positive lag: the second
-/// series moves after the first. `None` when one of them does not move.
+/// Correlation at whichever lag of -1, 0 and 1 it is strongest. A positive lag: the second series moves after the
+/// first. `None` when one of them does not move.
 pub fn strongest_correlation(a: &[f64], b: &[f64]) -> Option<(f64, i32)> {
     let n = a.len().min(b.len());
     let (a, b) = (&a[..n], &b[..n]);
@@ -14,7 +14,7 @@ pub fn strongest_correlation(a: &[f64], b: &[f64]) -> Option<(f64, i32)> {
         (pearson(&a[1..], &b[..n - 1]), -1),
     ];
     let known = at.into_iter().filter_map(|(r, lag)| Some((r?, lag)));
-    // Of equals, the one without a lag, which comes first.
+    // Among equals, the one without a lag, which comes first.
     known.reduce(|best, next| {
         if next.0.abs() > best.0.abs() + 1e-9 {
             next

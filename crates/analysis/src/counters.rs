@@ -6,7 +6,7 @@ use ahash::{AHashMap, AHashSet};
 use recording::RowRef;
 use recording::tables::Counter;
 
-/// More series than this do not come from a host of ours: 1,000 namespaces with 300 counters.
+/// More series than this do not come from a real host: 1,000 namespaces with 300 counters.
 const MAX_SERIES: usize = 300_000;
 
 /// Every counter of every namespace.
@@ -102,12 +102,12 @@ impl Counters {
         self.series.len() as u64
     }
 
-    /// Whether any counter of the namespace was read: without, a zero says nothing.
+    /// Whether any counter of the namespace was read: if none was, a zero says nothing.
     pub fn covers(&self, netns: u32) -> bool {
         self.namespaces.contains(&netns)
     }
 
-    /// The rise of the named counters over all namespaces, those that rose only, by name.
+    /// The named counters that rose, with their rise over all namespaces, by name.
     pub fn risen<'a>(&self, names: &[&'a str]) -> BTreeMap<&'a str, u64> {
         let mut risen = BTreeMap::new();
         for ((_, name), series) in &self.series {

@@ -41,7 +41,7 @@ pub struct Cpu {
 pub struct CpuTimes {
     /// In user mode.
     pub user_ms: u64,
-    /// In user mode, of processes that are nice.
+    /// In user mode, at a positive nice value.
     pub nice_ms: u64,
     /// In the kernel.
     pub system_ms: u64,
@@ -58,7 +58,7 @@ pub struct CpuTimes {
 }
 
 impl CpuTimes {
-    /// Those of a reading.
+    /// The times of a reading.
     pub fn of(row: &Row) -> CpuTimes {
         CpuTimes {
             user_ms: row.user_ms,
@@ -72,7 +72,7 @@ impl CpuTimes {
         }
     }
 
-    /// Both, one by one.
+    /// Combines both, field by field.
     fn both(self, other: CpuTimes, of: fn(u64, u64) -> u64) -> CpuTimes {
         CpuTimes {
             user_ms: of(self.user_ms, other.user_ms),
@@ -160,7 +160,7 @@ impl Cpus {
             })
     }
 
-    /// The numbers of those that were busy longest, at most so many, in order.
+    /// The numbers of the CPUs that were busy longest, at most this many, in order.
     pub fn busiest(&self, most: usize) -> Vec<u32> {
         let mut all: Vec<Cpu> = self.all().collect();
         all.sort_by_key(|cpu| Reverse(cpu.spent.busy_ms()));

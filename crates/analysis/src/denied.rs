@@ -1,4 +1,4 @@
-//! System calls that found no descriptor left: of whom, how many, and with which error.
+//! System calls that found no descriptor left: whose, how many, and with which error.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ pub struct Denials {
     pub of_process: u64,
     /// Calls for which the host had none left (ENFILE).
     pub of_host: u64,
-    /// Of all these, accept().
+    /// accept() calls among all these.
     pub accepts: u64,
     /// Network namespace of the socket of the last one.
     pub netns: u32,

@@ -1,4 +1,4 @@
-//! What this host dropped of the packets of connections, and whose they were.
+//! Packets of connections that this host dropped, and whose they were.
 
 use ahash::{AHashMap, AHashSet};
 use recording::tables::Event;
@@ -28,9 +28,9 @@ pub type Place = (u32, Endpoint, Endpoint);
 #[derive(Debug, Default)]
 pub struct Drops {
     by_ends: BoundedMap<Place, Dropped, MAX_DROPS>,
-    /// The same, whichever namespace it was: a packet may be dropped on its way through several.
+    /// The same, in any namespace: a packet may be dropped on its way through several.
     anywhere: BoundedMap<(Endpoint, Endpoint), u64, MAX_DROPS>,
-    /// What queueing disciplines dropped of packets whose source is no end of this host, by destination.
+    /// Packets dropped by queueing disciplines whose source is no end of this host, by destination.
     translated: AHashMap<Endpoint, u64>,
 }
 
@@ -41,7 +41,7 @@ pub struct Dropped {
     pub by_qdisc: u64,
     /// By anything else that is not TCP's own choice.
     pub otherwise: u64,
-    /// Of these by a firewall, other than packets that open a connection.
+    /// Of these, by a firewall, except packets that open a connection.
     pub by_firewall: u64,
     /// The kernel's reason of the first.
     pub reason: Option<Text>,
@@ -70,8 +70,8 @@ impl Drops {
     /// A packet was dropped on this host.
     pub(super) fn add(&mut self, at: RowRef, row: &Event) {
         let reason = row.reason.as_deref().unwrap_or("");
-        // What TCP throws away it has received, or does not want: old data, duplicates.
-        // Nor has anybody lost a copy of what is meant for another host.
+        // TCP throws away what it has received already or does not want: old data, duplicates. Nor is a copy of what
+        // is meant for another host a loss.
         let unwanted = matches!(reason, "" | "NOT_SPECIFIED" | "NO_SOCKET" | "OTHERHOST");
         if reason.starts_with("TCP_") || unwanted {
             return;
@@ -104,7 +104,7 @@ impl Drops {
         }
     }
 
-    /// All connections are known: what has the source of none was translated before it was dropped.
+    /// All connections are known: a packet with the source of none was translated before it was dropped.
     pub(super) fn claim(&mut self, conns: &[Conn]) {
         let by_qdisc = self.by_ends.iter().filter(|(_, d)| d.by_qdisc > 0);
         let mut nobodys: AHashSet<_> = by_qdisc.map(|((_, from, to), _)| (*from, *to)).collect();
@@ -132,14 +132,14 @@ impl Drops {
         self.by_ends.iter()
     }
 
-    /// What queueing disciplines dropped on its way to one of these, after it had been translated: whose it was is
-    /// not known, but that somebody here sends there.
+    /// Packets that queueing disciplines dropped on their way to one of these, after translation: whose they were is
+    /// not known, only that something here sends there.
     pub fn translated_to(&self, to: impl IntoIterator<Item = Endpoint>) -> u64 {
         let to: AHashSet<Endpoint> = to.into_iter().collect();
         to.iter().filter_map(|to| self.translated.get(to)).sum()
     }
 
-    /// How many packets from one end to another were dropped, wherever.
+    /// How many packets from one end to another were dropped, in any namespace.
     pub(super) fn between(&self, from: Endpoint, to: Endpoint) -> u64 {
         self.anywhere.get(&(from, to)).copied().unwrap_or(0)
     }

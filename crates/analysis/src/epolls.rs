@@ -1,4 +1,4 @@
-//! What is behind a descriptor of epoll, in words: its descriptors joined with sockets and listeners.
+//! What is behind an epoll descriptor, in words: its descriptors joined with sockets and listeners.
 //!
 //! Feed it the rows of `socket`, `listener` and `epoll` in order of time; ask it about a process and its
 //! descriptor.
@@ -73,7 +73,7 @@ pub struct Behind<'e> {
 }
 
 impl Epolls {
-    /// Learns from a row; of other tables, nothing.
+    /// Learns from a row; ignores those of other tables.
     pub fn learn(&mut self, row: &Row) {
         match row {
             Row::Socket(s) => {
@@ -122,7 +122,7 @@ impl Epolls {
         }
     }
 
-    /// The descriptors behind one, and how many there are besides; `None` where that is not known.
+    /// The descriptors behind one, and how many more there are; `None` where that is not known.
     pub fn behind(&self, pid: u32, fd: i32) -> Option<(Vec<Behind<'_>>, u64)> {
         let set = self.sets.get(&(pid, u32::try_from(fd).ok()?))?;
         let behind = set.members.iter().map(|m| Behind {
@@ -146,7 +146,7 @@ impl Epolls {
             match one.socket {
                 Some(Socket::Listener(here)) => listeners.push(format!("listener {here}")),
                 Some(Socket::Connection(here, there)) => {
-                    // Of those who connected here each has a port of its own.
+                    // Every client that connected here has a port of its own.
                     let peer = if self.ports.contains(&here.port) {
                         format!("from {}", there.addr)
                     } else {

@@ -13,7 +13,7 @@ pub struct Flow {
     pub rate: f64,
     /// Smoothed round-trip time, µs.
     pub rtt_us: Option<u32>,
-    /// Of the sender; `None` when only the receiver is on this host.
+    /// The sender's; `None` when only the receiver is on this host.
     pub cwnd: Option<u32>,
     /// Window of the peer, bytes.
     pub snd_wnd: Option<u32>,
@@ -96,8 +96,8 @@ impl Story {
         })
     }
 
-    /// The mean rate of a connection whose beginning we saw, up to its last sample, or its end if it has none. Of
-    /// one that had moved next to nothing by then the pace was not seen: it may have been idle for most of its life.
+    /// The mean rate of a connection whose beginning we saw, up to its last sample, or its end if it has none. If it
+    /// had moved next to nothing by then, its pace was not seen: it may have been idle for most of its life.
     fn over_life(&self, conn: &Conn, bytes: u64, sampled: fn(&Sample) -> u64) -> Option<f64> {
         let (until, bytes) = match self.samples(conn) {
             Some(s) => (s.last.time_ns, sampled(&s.last)),

@@ -1,20 +1,20 @@
-//! Which connections are forgotten where there are more than are kept: those that are over and were well.
+//! Which connections are forgotten when there are more than are kept: those that are over and had no trouble.
 
 use ahash::AHashSet;
 
 use super::conn::{Conn, ConnId, Sampled};
 use super::connections::Connections;
 
-/// Room for so small a part of all is not worth the work of making it.
+/// Making room for so small a part of all is not worth the work.
 const LEAST_PART: usize = 8;
-/// The largest part forgotten at a time, while those that were well are more.
+/// The largest part forgotten at a time, as long as more than that had no trouble.
 const LARGEST_PART: usize = 2;
-/// A sample of a socket is told so long after its end at most: until then it is known that it ended, ns.
+/// A socket's sample may come this long after its end, ns: until then its end is remembered.
 const LATE_NS: u64 = 1_000_000_000;
-/// Of one that is gone.
+/// The new id of a connection that is gone.
 const GONE: ConnId = ConnId::MAX;
 
-/// The ids that connections have, by those that they had.
+/// The new ids of connections, by their old ones.
 #[derive(Debug)]
 pub(super) struct Moved(Vec<ConnId>);
 
@@ -26,7 +26,7 @@ impl Moved {
     }
 }
 
-/// How much happened to a connection that somebody may ask about.
+/// How much happened to a connection that may be asked about.
 fn trouble(conn: &Conn) -> u32 {
     let odd = conn.failed()
         || conn.refused.is_some()
@@ -37,14 +37,13 @@ fn trouble(conn: &Conn) -> u32 {
 }
 
 impl Connections {
-    /// Whether there is no room for another, and some may be made.
+    /// Whether there is no room for another connection, and some can be made.
     pub(super) fn wants_room(&self) -> bool {
         self.all.len() >= self.most && self.ended >= self.most / LEAST_PART
     }
 
-    /// Forgets connections that have ended, those first to which nothing happened, nor to their other
-    /// end; of equals those that began first. `reset` are those that a reset ended. Each is told to
-    /// `tell` before it goes.
+    /// Forgets connections that have ended: first those with no trouble at either end, the oldest first among equals.
+    /// `reset` are those that a reset ended. `tell` gets each before it goes.
     pub(super) fn make_room(
         &mut self,
         now_ns: u64,
@@ -65,7 +64,7 @@ impl Connections {
         }
         let least = (self.most / LEAST_PART).max(1);
         if over.len() < least {
-            // Looked for again when as many more have ended.
+            // Look again when as many more have ended.
             self.ended = 0;
             return None;
         }

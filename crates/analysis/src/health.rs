@@ -50,7 +50,7 @@ impl NoteKind {
         }
     }
 
-    /// Whether what it tells of is a hole in what was looked at.
+    /// Whether it reports a hole in what was looked at.
     pub fn is_hole(self) -> bool {
         !matches!(self, NoteKind::Note | NoteKind::LostLittle)
     }
@@ -58,10 +58,11 @@ impl NoteKind {
 
 /// Health rows kept; a recorder in trouble repeats itself.
 const KEPT_NOTES: usize = 100;
-/// Sources that nobody here knows, whose losses are kept apart: of a later recorder, a few.
+/// Unknown sources whose losses are kept apart: a later recorder has a few.
 const MAX_UNKNOWN: usize = 100;
 
-/// One lost of so many changes no finding: the least share of connections that is one is ten times as large.
+/// Losing one record in this many changes no finding: the smallest share of connections that makes one is ten times
+/// as large.
 const LITTLE: u64 = 10_000;
 
 /// What is known of the sources.
@@ -73,11 +74,11 @@ pub struct Health {
     lost: BTreeMap<SourceName, u64>,
     /// Records that further sources lost.
     lost_more: u64,
-    /// What else a source told, of those that lost so little of it that nothing depends on it.
+    /// Records that arrived from each source that lost too few for anything to depend on.
     little: BTreeMap<SourceName, u64>,
     notes: Vec<HealthNote>,
     more: u64,
-    /// One of those tells of a hole.
+    /// One of the notes not kept reports a hole.
     more_holes: bool,
 }
 
@@ -142,7 +143,7 @@ impl Health {
                 }
             }
             if let Some(shed) = &source.shed {
-                // Of the rest of the recording it saw nothing.
+                // It saw nothing of the rest of the recording.
                 self.absent.insert(source.name.clone(), shed.clone());
             }
             self.lost.insert(source.name.clone(), source.lost);
@@ -157,12 +158,12 @@ impl Health {
         });
     }
 
-    /// Whether the source worked: of what it would have told, nothing seen means nothing otherwise.
+    /// Whether the source worked. If it did not, the absence of its records means nothing.
     pub fn sees(&self, source: &SourceName) -> bool {
         !self.absent.contains_key(source)
     }
 
-    /// Whether the source was recorded, and worked; of a manifest without sources nobody knows.
+    /// Whether the source was recorded, and worked; without sources in the manifest, any counts as recorded.
     pub fn has(&self, source: &SourceName) -> bool {
         (self.asked.is_empty() || self.asked.contains(source)) && self.sees(source)
     }

@@ -27,7 +27,7 @@ pub fn late_ns(gap: &Gap) -> u64 {
 #[derive(Debug, Default)]
 pub struct Heartbeats {
     gaps: BoundedTree<RowRef, Late, MAX_GAPS>,
-    /// Flows that were found to be regular; `None` when nobody looked.
+    /// Flows that were found to be regular; `None` when none were followed.
     pub regular: Option<u64>,
 }
 
@@ -67,7 +67,7 @@ impl Heartbeats {
         self.gaps.folded()
     }
 
-    /// Late messages, in the order in which they were told.
+    /// Late messages, in the order of their rows.
     pub fn gaps(&self) -> impl Iterator<Item = (RowRef, &Gap)> {
         self.gaps.iter().map(|(at, late)| (*at, &late.0))
     }
@@ -110,8 +110,8 @@ impl SoftirqShares {
         last.is_some_and(|r| r.time_ns >= time_ns)
     }
 
-    /// The share from one moment to another, 0 to 1: of a stretch between two readings that is not all within, as
-    /// if it had been spent evenly. `None` where there are too few readings.
+    /// The share from one moment to another, 0 to 1; a stretch between two readings that lies only partly within
+    /// counts as if evenly spent. `None` where there are too few readings.
     pub fn over(&self, cpu: u32, from_ns: u64, to_ns: u64) -> Option<f64> {
         let readings = self.by_cpu.get(&cpu)?;
         let (mut softirq_ms, mut total_ms, mut covered_ns) = (0.0, 0.0, 0.0);

@@ -1,5 +1,5 @@
-//! Which connections have these addresses, go this way, are of this process or service, and which listeners are the
-//! fullest: each answered once all of them are read, and only if somebody asks.
+//! Which connections have these addresses, go this way, or belong to this process or service, and which listeners are
+//! the fullest: each index is built after all connections are read, and only when it is needed.
 
 use std::hash::Hash;
 use std::sync::OnceLock;

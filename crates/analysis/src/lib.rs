@@ -1,4 +1,4 @@
-//! Second waist of tcpwhy: what a recording tells, derived once, for whoever explains or shows it.
+//! Second waist of tcpwhy: what a recording tells, derived once for everything that explains or shows it.
 //!
 //! Nothing here judges, and nothing knows which producer made the recording. Everything is bounded: a
 //! recording of any size takes a bounded amount of memory, and what was folded away is counted.

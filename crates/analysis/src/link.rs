@@ -17,7 +17,7 @@ pub fn link(conns: &mut [Conn], listeners: &mut Listeners) {
         if conn.connects() {
             listener.clients.push(id as ConnId)
         } else {
-            // Of those older than the recording only accepted ones have a listener.
+            // Among those older than the recording, only accepted ones have a listener.
             listener.accepted.push(id as ConnId)
         }
     }
@@ -38,8 +38,8 @@ fn accepted(conns: &mut [Conn], listeners: &mut Listeners) {
     }
 }
 
-/// Connecting ends: the listener of their other end; those that have none, the listener that
-/// others reached at the same address, or that must be meant.
+/// Connecting ends: the listener of their other end; for those that have none, the listener that others reached at
+/// the same address, or that must be meant.
 fn clients(conns: &mut [Conn], listeners: &Listeners) {
     // Behind one translated address there may be several listeners: then it is none of them in particular.
     let mut reached: AHashMap<(u32, Endpoint), Option<u32>> = AHashMap::new();

@@ -54,7 +54,7 @@ pub struct ListenSock {
     pub crowded_samples: u32,
     /// Samples in which a connection waited in it.
     pub waiting_samples: u32,
-    /// Connections that waited in it, those of all samples.
+    /// Connections that waited in it, summed over all samples.
     waiting: u64,
     /// Samples in which it was full.
     full_samples: u32,
@@ -68,9 +68,9 @@ pub struct ListenSock {
     last_drops: u32,
     /// The longest that its accept queue was, and the row that says so.
     pub longest_accept_queue: (u32, RowRef),
-    /// The longest that one of them was seen to wait for accept().
+    /// The longest that a connection was seen to wait for accept().
     longest_wait_ms: Option<(u32, RowRef)>,
-    /// Of its connections in SYN_RECV, the most at once.
+    /// The most connections in SYN_RECV at once.
     pub longest_syn_queue: (u32, RowRef),
     /// Requests in SYN_RECV in the sample of the longest SYN queue whose SYN-ACK was not repeated.
     pub young: u32,
@@ -104,7 +104,7 @@ impl Listener {
         }
     }
 
-    /// The backlog of the socket that dropped most; of equals the one sampled last.
+    /// The backlog of the socket that dropped most; among equals, of the one sampled last.
     pub fn backlog(&self) -> Option<u32> {
         let worst = self.socks.iter().max_by_key(|s| (s.drops(), s.last_row));
         match worst {
@@ -129,7 +129,7 @@ impl Listener {
         self.socks.iter().max_by_key(|s| s.longest_syn_queue.0)
     }
 
-    /// Samples in which the accept queue of a socket was at least three quarters full, of how many.
+    /// In how many samples the accept queue of a socket was at least three quarters full, and out of how many.
     pub fn crowded_samples(&self) -> (u64, u64) {
         let sum = |of: fn(&ListenSock) -> u32| self.socks.iter().map(|s| u64::from(of(s))).sum();
         (sum(|s| s.crowded_samples), sum(|s| s.samples))
@@ -193,7 +193,8 @@ impl ListenSock {
         self.waiting as f64 / f64::from(self.samples.max(1))
     }
 
-    /// Whether somebody was seen to wait in it for so long, ns; where nobody looked, whether a sample met anybody at all.
+    /// Whether a connection was seen to wait in it for so long, ns; where waits were not measured, whether any sample
+    /// found one waiting.
     pub fn waited(&self, ns: u64) -> bool {
         match self.longest_wait() {
             Some((longest, _)) => longest >= ns,
@@ -201,7 +202,8 @@ impl ListenSock {
         }
     }
 
-    /// The longest that somebody was seen to wait in it, ns, and the row that says so; `None` where nobody looked.
+    /// The longest that a connection was seen to wait in it, ns, and the row that says so; `None` where that was not
+    /// measured.
     pub fn longest_wait(&self) -> Option<(u64, RowRef)> {
         let (ms, row) = self.longest_wait_ms?;
         Some((u64::from(ms) * 1_000_000, row))
@@ -212,8 +214,8 @@ impl ListenSock {
         self.last_drops.saturating_sub(self.first_drops)
     }
 
-    /// Whether the accept queue was full in every sample, of which there are two at least, and as long in the
-    /// last as in the first.
+    /// Whether the accept queue was full in every sample, at least two of them, and as long in the last as in the
+    /// first.
     pub fn stood_full(&self) -> bool {
         let throughout = self.samples >= 2 && self.full_samples == self.samples;
         throughout && self.first_queue == self.last_queue
@@ -282,7 +284,7 @@ impl Listeners {
         self.inodes().map(|(_, inode)| inode).collect()
     }
 
-    /// Takes who holds them.
+    /// Takes their holders.
     pub fn hold(&mut self, holders: &AHashMap<u64, Vec<Held>>) {
         let of: Vec<_> = self.inodes().collect();
         for (index, inode) in of {
@@ -303,7 +305,7 @@ impl Listeners {
         }
     }
 
-    /// Puts those first that another holder started: masters leave it to them to accept.
+    /// Puts those first that another holder started: masters leave accept() to their workers.
     pub(crate) fn workers_first(&mut self, processes: &Processes) {
         let parent = |pid: u32| processes.get(pid).map(|s| s.ppid);
         for listener in &mut self.all {

@@ -1,5 +1,5 @@
-//! The connections of a story that have these addresses, go this way, are of this process or service, in the order of
-//! their ids, and the fullest listeners: found without going through all of them.
+//! The connections of a story that have these addresses, go this way, or belong to this process or service, in the
+//! order of their ids, and the fullest listeners: found without going through all of them.
 
 use std::cmp::Reverse;
 
@@ -25,7 +25,7 @@ impl Story {
         self.all(self.index.ends.find(&self.conns, &sought, ends))
     }
 
-    /// With this other end, in whichever namespace.
+    /// Connections with this other end, in any namespace.
     pub fn to(&self, remote: Endpoint) -> impl Iterator<Item = (ConnId, &Conn)> + Clone {
         let remotes = |c: &Conn| Some(c.remote);
         self.all(self.index.remotes.find(&self.conns, &remote, remotes))
@@ -54,8 +54,8 @@ impl Story {
         self.all(self.index.services.find(&self.conns, &service, services))
     }
 
-    /// The listeners of a namespace, the fullest first: those whose accept queue was seen to be crowded, and of these
-    /// and of the others the one with most last ACKs dropped.
+    /// The listeners of a namespace, the fullest first: first those whose accept queue was seen to be crowded, then
+    /// the others, and in each group those with most last ACKs dropped first.
     pub fn fullest_listeners(&self, netns: u32) -> &[u32] {
         let fullest = self.index.fullest.get_or_init(|| {
             let mut by_netns: AHashMap<u32, Vec<u32>> = AHashMap::new();

@@ -1,4 +1,4 @@
-//! Where a thread's time went: one split for everybody who shows or judges it.
+//! Where a thread's time went: one split for everything that shows or judges it.
 
 use recording::tables::Thread;
 
@@ -24,7 +24,7 @@ pub enum Microstate {
 }
 
 impl Microstate {
-    /// All of them, in the order in which they are told.
+    /// All of them, in display order.
     pub const ALL: [Microstate; 8] = [
         Microstate::User,
         Microstate::System,
@@ -45,7 +45,7 @@ pub struct Microstates {
 }
 
 impl Microstates {
-    /// Those of a row.
+    /// The microstates of a row.
     pub fn of(row: &Thread) -> Microstates {
         let of = |state| match state {
             Microstate::User => row.user_ns,
@@ -63,7 +63,7 @@ impl Microstates {
         }
     }
 
-    /// Adds those of another time.
+    /// Adds those of another period.
     pub fn add(&mut self, more: Microstates) {
         self.over_ns = self.over_ns.saturating_add(more.over_ns);
         for (sum, ns) in self.spent_ns.iter_mut().zip(more.spent_ns) {
@@ -71,7 +71,7 @@ impl Microstates {
         }
     }
 
-    /// The same as shares of a longer time, of whose rest nothing was told.
+    /// The same over a longer time, for the rest of which there is no data.
     pub fn within(self, over_ns: u64) -> Microstates {
         Microstates {
             over_ns: self.over_ns.max(over_ns),
@@ -79,17 +79,17 @@ impl Microstates {
         }
     }
 
-    /// The time that they are of, ns.
+    /// The time that they cover, ns.
     pub fn over_ns(&self) -> u64 {
         self.over_ns
     }
 
-    /// Time in one, ns.
+    /// Time in one state, ns.
     pub fn ns(&self, state: Microstate) -> u64 {
         self.spent_ns[state as usize]
     }
 
-    /// Share of the time in one, percent.
+    /// Share of the time in one state, percent.
     pub fn percent(&self, state: Microstate) -> f64 {
         self.percent_of(self.ns(state))
     }
@@ -111,8 +111,8 @@ impl Microstates {
         self.on_cpu_ns().saturating_add(waited)
     }
 
-    /// Time in which it did something or was kept from it, ns: asleep, or waiting for a lock as idle
-    /// threads of a pool do, it is neither.
+    /// Time in which it worked or was kept from working, ns. Sleep is neither, nor is waiting for a lock, as idle
+    /// threads of a pool do.
     pub fn restless_ns(&self) -> u64 {
         let rests = |state| matches!(state, Microstate::Sleep | Microstate::Lock);
         let all = Microstate::ALL.into_iter().filter(|state| !rests(*state));
@@ -146,7 +146,7 @@ mod tests {
         spent.add(Microstates::of(&row));
         assert_eq!(spent.percent(Microstate::Lock), 50.0);
         assert_eq!((spent.over_ns(), spent.restless_ns()), (200, 20));
-        // Shares are of the whole time; what was not told is neither rest nor work.
+        // Shares are of the whole time; time without data is neither rest nor work.
         let longer = spent.within(1_000);
         assert_eq!(longer.percent(Microstate::Lock), 10.0);
         assert_eq!(longer.restless_ns(), 20);

@@ -10,9 +10,9 @@ use recording::tables::{Event, Listener, Socket};
 use recording::{Addr, EventKind, Filter, Row, TcpState, Text};
 use serde::Serialize;
 
-/// Sockets and files followed at a time; a host in trouble has some hundred thousand.
+/// Sockets and files followed at a time; a host in trouble has a few hundred thousand.
 const MAX_SOCKETS: usize = 1 << 20;
-/// Closed sockets remembered: a reset may be told after the end of the socket that it ended.
+/// Closed sockets remembered: a reset may be reported after the end of the socket that it ended.
 const KEPT_CLOSED: usize = 1 << 16;
 /// Listening places followed.
 const MAX_LISTENERS: usize = 1 << 16;
@@ -52,7 +52,7 @@ pub struct Owners {
     /// The process that holds a file, by its inode.
     holders: AHashMap<u64, (u32, Text)>,
     listeners: AHashMap<Place, Sock>,
-    /// All that hold a file which several do, as workers do a listener's; the first is their parent.
+    /// All holders of a file that several processes hold, as workers hold a listener's; the first is their parent.
     shared: AHashMap<u64, Vec<(u32, Text)>>,
     /// The parents of processes that hold sockets.
     parents: AHashMap<u32, u32>,
@@ -64,13 +64,13 @@ struct Sock {
     made_by: Option<Owner>,
     inode: Option<u64>,
     cgroup: Option<u64>,
-    /// The peer's port: the kernel gives the memory, and with it the id, to other sockets.
+    /// The peer's port: the kernel reuses the memory, and with it the id, for other sockets.
     remote_port: u16,
     ended: bool,
 }
 
 impl Owners {
-    /// Learns from a row; of other tables, nothing.
+    /// Learns from a row; ignores those of other tables.
     pub fn learn(&mut self, row: &Row) {
         match row {
             Row::Event(e) if e.kind == EventKind::State => self.state(e),
@@ -105,7 +105,7 @@ impl Owners {
                 }
             }
             Row::Holder(h) if self.holders.len() < MAX_SOCKETS => {
-                // Of several, the first told: the parent of a server's workers has the least pid.
+                // The first one counts: the parent of a server's workers has the lowest pid.
                 let holder = (h.pid, h.comm.clone());
                 let first = self
                     .holders
@@ -213,8 +213,8 @@ impl Owners {
         if let Some(owner) = known.and_then(|s| self.owner(s)) {
             return owner;
         }
-        // A request, a listener, or an accepted connection that is older: the listener's. A
-        // socket that connects is not, nor is one in TIME_WAIT, which nobody owns.
+        // A request, a listener, or an accepted connection older than the recording: the listener's owner. Not so a
+        // socket that connects, nor one in TIME_WAIT, which has no owner.
         match e.state {
             None | Some(TcpState::SynSent | TcpState::TimeWait) => Owner::default(),
             Some(_) => self.listening(e).unwrap_or_default(),
@@ -234,7 +234,7 @@ impl Owners {
 
     fn of_seen(&self, sock: u64, seen: Sock) -> Owner {
         let held = seen.inode.and_then(|i| self.holders.get(&i));
-        // Who holds it now says more than who made it: servers hand connections to workers.
+        // The current holder says more than the maker: servers hand connections to workers.
         let known = self.socks.get(&sock).filter(|_| held.is_none());
         let known = known.filter(|k| k.remote_port == seen.remote_port);
         known
@@ -247,7 +247,8 @@ impl Owners {
     pub fn of_listener(&self, netns: u32, addr: Addr, port: u16) -> Option<Owner> {
         let found = places(netns, addr, port).into_iter();
         let found = found.filter_map(|place| self.listeners.get(&place));
-        // Who accepts there now says more than who called listen(): servers leave that to workers.
+        // The process that accepts there now says more than the one that called listen(): servers leave that to
+        // workers.
         let accepts = |s: &Sock| {
             let accepting = s.inode.map(|inode| self.accepting(inode))?;
             let (pid, comm) = accepting.first()?;
@@ -262,7 +263,8 @@ impl Owners {
             .next()
     }
 
-    /// Owner of a listener that was sampled: who accepts there (the first of several), or holds it, or else who called listen() there.
+    /// Owner of a listener that was sampled: the process that accepts there (the first of several), or holds it, or
+    /// else called listen() there.
     pub fn of_listening(&self, l: &Listener) -> Owner {
         if let Some(first) = self.accept_at(l).into_iter().next() {
             return first;
@@ -279,8 +281,8 @@ impl Owners {
         }
     }
 
-    /// Those who accept at a listener: of several that hold it the workers, as what is the parent of another
-    /// only began it. Empty when nobody is known to hold it.
+    /// The processes that accept at a listener: of several holders the workers, as their parent only started it.
+    /// Empty when no holder is known.
     pub fn accept_at(&self, l: &Listener) -> Vec<Owner> {
         let Some(inode) = l.inode else {
             return Vec::new();

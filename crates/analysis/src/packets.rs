@@ -9,7 +9,7 @@ use super::listeners::Listeners;
 use super::place::Endpoint;
 use crate::bounded::{Interest, fold_list};
 
-/// Of more groups than this (a scan over all ports) the smallest are counted together.
+/// With more groups than this (a scan over all ports), the smallest are counted together.
 const MAX_GROUPS: usize = 65_536;
 /// Rows and remote addresses kept per group; the rest is counted.
 const KEPT_ROWS: usize = 3;
@@ -126,14 +126,14 @@ impl Group {
 }
 
 impl Packets {
-    /// In a part of the recording. Where resets do not tell of refused connects (`resets_tell`), the drop of the SYN
-    /// does.
+    /// Adds an event in a part of the recording. Where resets do not show refused connects (`resets_tell` is false),
+    /// the drop of the SYN does.
     pub fn add(&mut self, at: RowRef, kind: &EventKind, row: &Event, slot: u32, resets_tell: bool) {
         let opening = opens(row.flags);
         let no_socket = row.reason.as_deref() == Some("NO_SOCKET");
         let what = match kind {
-            // A copy of a frame that is meant for another host (a flooding bridge, a promiscuous
-            // device): nobody lost it here.
+            // A copy of a frame that is meant for another host (a flooding bridge, a promiscuous device): no loss
+            // here.
             EventKind::Drop if row.reason.as_deref() == Some("OTHERHOST") => return,
             EventKind::Drop if opening && no_socket && !resets_tell => What::SynRefused,
             EventKind::Drop if opening => What::SynDropped,
@@ -216,7 +216,7 @@ impl Packets {
         index
     }
 
-    /// Makes a group found.
+    /// Makes it possible to find a group.
     fn index(&mut self, index: u32) {
         let key = self.groups[index as usize].key;
         self.by_key.insert(key, index);
@@ -231,7 +231,7 @@ impl Packets {
             return *id;
         }
         let id = self.names.len() as u32 + 1;
-        // Kernels have some hundred reasons and functions; a recording with more is made up.
+        // Kernels have a few hundred reasons and functions; a recording with more is made up.
         if self.names.len() < MAX_GROUPS {
             self.names.insert(name.clone(), id);
         }

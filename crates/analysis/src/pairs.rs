@@ -16,7 +16,7 @@ type Tuple = (Option<u32>, Endpoint, Endpoint);
 #[derive(Debug, Default)]
 pub struct Pairs {
     waiting: AHashMap<Tuple, ConnId>,
-    /// Those whose addresses another one had first.
+    /// Ends whose addresses another end had first.
     same: AHashMap<Tuple, Vec<ConnId>>,
 }
 
@@ -35,7 +35,7 @@ fn join(conns: &mut [Conn], one: ConnId, other: ConnId) {
 }
 
 impl Pairs {
-    /// An end was seen to be established: its other end is that which waits for it.
+    /// An end was seen to be established: its other end is the one waiting for it.
     pub fn established(&mut self, id: ConnId, conns: &mut [Conn]) {
         let tuple = tuple(&conns[id as usize]);
         match self.only(mirrored(tuple), id, conns) {
@@ -47,7 +47,7 @@ impl Pairs {
         }
     }
 
-    /// An end that is older waits to the last: in which order namespaces are sampled says nothing.
+    /// An end older than the recording waits until the last: the order in which namespaces are sampled means nothing.
     pub fn wait(&mut self, id: ConnId, conns: &[Conn]) {
         let tuple = tuple(&conns[id as usize]);
         if *self.waiting.entry(tuple).or_insert(id) != id {
@@ -55,8 +55,8 @@ impl Pairs {
         }
     }
 
-    /// An end has ended: whoever comes next with its addresses is another. One that is older was there with
-    /// all that are.
+    /// An end has ended: the next with its addresses belongs to another connection. One older than the recording
+    /// existed together with all others that are older.
     pub fn ended(&mut self, id: ConnId, conns: &[Conn]) {
         if conns[id as usize].side != Side::Older {
             self.forget(id, conns);
@@ -80,13 +80,13 @@ impl Pairs {
         }
     }
 
-    /// Ends have other ids, told by `stays`; it is false of one that is gone.
+    /// Ends have new ids, which `stays` fills in; it is false for one that is gone.
     pub fn renumber(&mut self, stays: impl Fn(&mut ConnId) -> bool) {
         self.waiting.retain(|_, id| stays(id));
         for ids in self.same.values_mut() {
             ids.retain_mut(|id| stays(id));
         }
-        // Whoever came second where the first is gone.
+        // The second takes over where the first is gone.
         for (tuple, ids) in &mut self.same {
             if !self.waiting.contains_key(tuple)
                 && let Some(next) = ids.pop()
@@ -104,8 +104,8 @@ impl Pairs {
             .copied()
     }
 
-    /// The one of those at the tuple that can be the other end of `id`: the one in its own namespace, where
-    /// its packets stay if they can, or the only one; of several in other namespaces none.
+    /// The end at the tuple that can be the other end of `id`: the one in its own namespace, where its packets stay
+    /// if they can, or else the only one; with several in other namespaces, none.
     fn only(&self, tuple: Tuple, id: ConnId, conns: &[Conn]) -> Option<ConnId> {
         let netns = conns[id as usize].netns;
         let alone = |other: &ConnId| *other != id && conns[*other as usize].peer.is_none();
@@ -117,7 +117,7 @@ impl Pairs {
         all.next().filter(|_| all.next().is_none())
     }
 
-    /// Everything was seen: joins those that still wait, and parts those that are not of one connection.
+    /// Everything was seen: joins the ends that still wait, and parts those that are not of one connection.
     pub fn finish(mut self, conns: &mut [Conn], samples: &[Sampled]) {
         let isns = |conn: &Conn| samples.get(conn.sampled? as usize)?.isns;
         for id in 0..conns.len() {
@@ -130,7 +130,7 @@ impl Pairs {
                 }
             }
         }
-        // Those that have ended wait no more, and their numbers are as good.
+        // Ends that have ended no longer wait, and their numbers are as good.
         let all = 0..conns.len() as ConnId;
         let alone: Vec<ConnId> = all
             .filter(|id| conns[*id as usize].peer.is_none())
@@ -157,9 +157,9 @@ impl Pairs {
     }
 }
 
-/// Joins ends of which each sends what the other receives.
+/// Joins two ends when each sends what the other receives.
 fn by_isns(ends: &[ConnId], conns: &mut [Conn], isns: impl Fn(&Conn) -> Option<Isns>) {
-    // Two sockets with the same numbers are copies of one, and nobody's.
+    // Two sockets with the same numbers are copies of one, and match nothing.
     let mut known: AHashMap<Isns, Option<ConnId>> = AHashMap::new();
     for id in ends {
         if let Some(isns) = isns(&conns[*id as usize]) {

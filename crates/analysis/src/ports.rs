@@ -1,4 +1,4 @@
-//! Local ports in use per destination: as counted, at first and at most.
+//! Local ports in use per destination: when first counted, and at most.
 
 use recording::tables::PortUse;
 use recording::{Addr, Error, Recording, RowRef};
@@ -35,7 +35,7 @@ pub struct Use {
 }
 
 impl Use {
-    /// Share of the ports that connect() may choose that was in use at most.
+    /// The largest share in use of the ports that connect() may choose.
     pub fn share(&self) -> Option<f64> {
         ratio(self.most.used as f64, self.capacity as f64)
     }
@@ -87,7 +87,7 @@ impl Ports {
     }
 
     fn add(&mut self, at: RowRef, row: &PortUse) {
-        // Told for the TIME_WAITs of a server here alone: its client's ports are not of this range.
+        // Such a row is only there for the TIME_WAITs of a server here: its client's ports are not of this range.
         if row.ports_used == 0 && row.server_time_wait > Some(0) {
             return;
         }

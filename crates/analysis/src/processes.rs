@@ -81,14 +81,14 @@ pub struct Held {
     pub row: RowRef,
 }
 
-/// All holders of some sockets by inode, and of others the first.
+/// Holders of sockets by inode: all of them for some sockets, only the first for others.
 #[derive(Debug, Default)]
 pub struct Holders {
     pub all: AHashMap<u64, Vec<Held>>,
     pub first: AHashMap<u64, (u32, Text)>,
 }
 
-/// The holders of listening sockets, all of them, and of connections the first.
+/// All holders of listening sockets, and the first holder of each connection.
 pub fn read_holders(
     recording: &Recording,
     listening: &AHashSet<u64>,
@@ -143,7 +143,7 @@ pub struct Seen {
     last: Cpu,
 }
 
-/// One that was stopped or blocked before one that was busy, that before one that slept.
+/// Processes that were stopped or blocked come first, then busy ones, then those that slept.
 impl Interest for Seen {
     fn interest(&self) -> u64 {
         let hung = u64::from(self.stopped) + u64::from(self.blocked);

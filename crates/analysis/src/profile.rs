@@ -14,7 +14,7 @@ const MAX_STACKS: usize = 1 << 17;
 const MAX_FUNCTIONS: usize = 1 << 16;
 /// Frames of a stack that are looked at; the recorder's longest stack has 127.
 const MAX_DEPTH: u32 = 256;
-/// The recording is told in so many parts, to see what grows and what coincides.
+/// The recording is divided into this many parts, to see what grows and what coincides.
 pub const PARTS: u64 = 8;
 
 /// Which part of a recording a moment lies in, `0..PARTS`.
@@ -166,7 +166,7 @@ impl Profile {
         self.groups.iter().filter(through)
     }
 
-    /// CPU time that so many samples stand for, s.
+    /// CPU time that this many samples stand for, s.
     pub fn cpu_seconds(&self, samples: u64) -> f64 {
         samples as f64 * self.period
     }
@@ -182,8 +182,8 @@ impl Profile {
     }
 }
 
-/// Finds the time between two samples from the samples: of an idle CPU, or one that runs what was
-/// filtered out, there may be none.
+/// Derives the time between two samples from the samples: an idle CPU, or one that runs what was filtered out, may
+/// have none.
 #[derive(Default)]
 struct Clock {
     last: AHashMap<u32, u64>,
@@ -191,9 +191,9 @@ struct Clock {
 }
 
 impl Clock {
-    /// Gaps that are enough to know.
+    /// Enough gaps to know.
     const ENOUGH: usize = 4_096;
-    /// One in so many gaps of one length is no chance.
+    /// A length that one gap in this many has is no coincidence.
     const FEW: usize = 20;
 
     fn tick(&mut self, cpu: u32, time_ns: u64) {
@@ -207,8 +207,8 @@ impl Clock {
         self.gaps.extend(gap.filter(|gap| *gap > 0));
     }
 
-    /// Most gaps of a CPU that is busy for a while are one period; others are several. Of what runs
-    /// for less than a period at a time few are, but those that are lie close together.
+    /// On a CPU that is busy for a while, most gaps are one period and the others several. Where work runs for less
+    /// than a period at a time, few gaps are one period, but those that are lie close together.
     fn period_ns(mut self) -> u64 {
         let usual = quantile(&mut self.gaps, 0.25).unwrap_or(0);
         let parts = [4, 3, 2].into_iter().find_map(|n| {
@@ -233,7 +233,7 @@ mod tests {
 
     const PERIOD: u64 = 1_003_009;
 
-    /// The period told from so many gaps of each number of periods, a little early or late.
+    /// The period derived from this many gaps of each number of periods, a little early or late.
     fn told(gaps: &[(u64, usize)]) -> u64 {
         let mut clock = Clock::default();
         let mut now = 1;

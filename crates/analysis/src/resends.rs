@@ -14,12 +14,12 @@ pub struct Resends {
     pub probes: u64,
     /// On the retransmission timer.
     pub timeouts: u64,
-    /// By something that is not known.
+    /// For a reason that is not known.
     pub other: u64,
-    /// Segments for which a timer had to wait (probes and first timeouts), of connections over which
-    /// both ends had spoken before: the last of what was sent, as nothing after them told of the loss.
+    /// Segments that had to wait for a timer (probes and first timeouts), on connections over which both ends had
+    /// spoken before: the last of what was sent, as nothing after them revealed the loss.
     pub waited: u64,
-    /// The same until the last sample, which tells which of them the peer had got already.
+    /// The same until the last sample, which shows which of them the peer already had.
     pub waited_sampled: u64,
     /// The one counted last.
     pub(super) waited_seq: Option<u32>,

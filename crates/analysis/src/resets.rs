@@ -1,4 +1,4 @@
-//! Resets of connections that stood: who sent each and why, who got one, and what firewalls rejected.
+//! Resets of established connections: who sent each and why, who got one, and what firewalls rejected.
 
 use ahash::{AHashMap, AHashSet};
 use recording::tables::Event;
@@ -12,13 +12,13 @@ use crate::stacks::functions;
 
 /// Resets kept of each kind; those beyond are counted. About 60 MB in all.
 const MAX_KEPT: usize = 1 << 18;
-/// Stacks looked at: the kernel sends resets from some dozen places.
+/// Stacks looked at: the kernel sends resets from a dozen places or so.
 const MAX_STACKS: usize = 4_096;
-/// Frames of a stack that are looked at; more are not recorded of a reset.
+/// Frames looked at per stack; the recorder keeps no more for a reset.
 const STACK_DEPTH: u32 = 24;
 
-/// A firewall that rejects drops the packet and sends the reset in one go; that takes its way to the
-/// other end while the drop is noted, ns.
+/// A firewall that rejects drops the packet and sends the reset in one go; the reset reaches the other end while the
+/// drop is still being recorded, within this time, ns.
 const AT_ONCE_NS: u64 = 50_000_000;
 
 /// Resets after the handshake.
@@ -26,18 +26,18 @@ const AT_ONCE_NS: u64 = 50_000_000;
 pub struct Resets {
     /// Sent by this host.
     pub sent: Vec<Sent>,
-    /// Received by this host, the one of each connection.
+    /// Received by this host, one for each connection.
     pub received: AHashMap<ConnId, Got>,
-    /// The same of connections that the other end had closed, and then this one: the reset answers what this
-    /// end sent in between, or its FIN, where nothing is left of the other end.
+    /// The same for connections that the other end had closed, and then this one: the reset answers what this end
+    /// sent in between, or its FIN, where nothing is left of the other end.
     late: AHashMap<ConnId, Got>,
-    /// From and to: in whose name this host sent a reset that did not answer a SYN.
+    /// Source and destination of each reset that this host sent and that did not answer a SYN.
     senders: AHashSet<(Endpoint, Endpoint)>,
-    /// From where those were sent.
+    /// The sources of those.
     origins: AHashSet<Endpoint>,
-    /// From and to: packets that a firewall of this host dropped.
+    /// Packets that a firewall of this host dropped, by source and destination.
     rejected: AHashMap<(Endpoint, Endpoint), Rejected>,
-    /// How many of those sent are of each namespace and for each reason.
+    /// Resets sent, by namespace and reason.
     counts: AHashMap<(u32, Why), u64>,
     /// Rows beyond the bound.
     pub folded: u64,
@@ -91,7 +91,7 @@ pub struct Sent {
     /// The kernel gave a reason, as it does since Linux 6.10.
     pub told: bool,
     row: EventRow,
-    /// Where to look why, when the reason does not tell.
+    /// The stack that tells why, when the reason does not.
     stack: Option<u64>,
 }
 
@@ -116,8 +116,8 @@ pub enum Why {
 }
 
 impl Why {
-    /// From the kernel's name of the reason; `None` when only the stack tells. The kernel calls it
-    /// `TCP_STATE` when somebody aborts a connection, whoever that is.
+    /// From the kernel's name of the reason; `None` when only the stack tells. The kernel calls it `TCP_STATE` when a
+    /// connection is aborted, no matter by whom.
     fn named(reason: Option<&str>) -> Option<Why> {
         match reason? {
             "TCP_ABORT_ON_CLOSE" => Some(Why::UnreadData),
@@ -158,7 +158,7 @@ impl Resets {
         sent.chain(received.copied()).collect()
     }
 
-    /// Connections have other ids now.
+    /// Connection ids have changed.
     pub(super) fn moved(&mut self, moved: &Moved) {
         for sent in &mut self.sent {
             sent.conn = sent.conn.and_then(|id| moved.to(id));
@@ -261,13 +261,13 @@ impl Resets {
         self.senders.contains(&(conn.remote, conn.local))
     }
 
-    /// Whether this host sent any from there: to an address that was translated on the way, too.
+    /// Whether this host sent any from there, also to an address that was translated on the way.
     pub fn come_from(&self, at: Endpoint) -> bool {
         self.origins.contains(&at)
     }
 
-    /// Whether this host sent a reset in the name of this end itself. Of one that was gone: its SYN was answered, and
-    /// late.
+    /// Whether this host sent a reset in the name of this end itself, because the end was gone when the answer to its
+    /// SYN came, late.
     pub fn was_sent_by(&self, conn: &Conn) -> bool {
         self.senders.contains(&(conn.local, conn.remote))
     }

@@ -1,4 +1,4 @@
-//! The USE checklist: by how much what counts up rose, how much the rest was at most, and against which
+//! The USE checklist: by how much cumulative metrics rose, how high the others were at most, and against which
 //! limits.
 
 use recording::tables::Resource;
@@ -7,7 +7,7 @@ use recording::{RowRef, Text};
 use crate::bounded::{BoundedTree, Interest};
 use crate::stats::ratio;
 
-/// Lines followed; a host has some hundreds.
+/// Lines followed; a host has a few hundred.
 const MAX_LINES: usize = 100_000;
 
 /// Every line, by its name.
@@ -31,7 +31,7 @@ pub struct Name {
     pub metric: Text,
 }
 
-/// One line, at first, at most and at last.
+/// One line: first, greatest and last value.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
     /// Its value when it was first read.
@@ -42,7 +42,7 @@ pub struct Line {
     pub last: f64,
     /// What it cannot exceed, as last read.
     pub limit: Option<f64>,
-    /// It counts up; a limit is of its rise per second.
+    /// It counts up; a limit applies to its rise per second.
     pub cumulative: bool,
     /// The last row.
     pub row: RowRef,
@@ -116,7 +116,7 @@ impl Line {
         if rise.is_finite() { rise.max(0.0) } else { 0.0 }
     }
 
-    /// How much it was at most; of what counts up, by how much it rose.
+    /// Its greatest value; if it counts up, its rise.
     pub fn amount(&self) -> f64 {
         if self.cumulative {
             self.rise()
@@ -125,12 +125,12 @@ impl Line {
         }
     }
 
-    /// Whether it was looked at more than once: what counts up says nothing before.
+    /// Whether it was read more than once: before that, what counts up says nothing.
     pub fn compares(&self) -> bool {
         self.between_ns.1 > self.between_ns.0
     }
 
-    /// How full it was at most, from 0 on; of what counts up, on average. `None` without a limit.
+    /// How full it was at most, from 0 on; if it counts up, on average. `None` without a limit.
     pub fn share(&self) -> Option<f64> {
         let (first, last) = self.between_ns;
         let against = if self.cumulative {

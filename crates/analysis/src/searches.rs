@@ -28,7 +28,7 @@ pub struct Connecting {
     pub called_ns: u64,
     /// When the call returned.
     pub returned_ns: u64,
-    /// Of that, the search; it ends with the call.
+    /// The part of it that the search took; the search ends with the call.
     pub search_ns: u64,
     /// The port that it found; 0 when it found none.
     pub port: u16,

@@ -9,7 +9,7 @@ use crate::bounded::BoundedTree;
 
 /// Changes kept over all counters: hours of a busy host. About 100 MB.
 const MAX_CHANGES: usize = 1 << 21;
-/// Namespaces followed: a dense host has some hundred.
+/// Namespaces followed: a dense host has a few hundred.
 const MAX_NAMESPACES: usize = 1_024;
 /// Samples of a namespace, and counters of it; a kernel has some 400.
 const MAX_SAMPLES: usize = 1 << 14;
@@ -28,7 +28,7 @@ pub struct Series {
 struct OfNetns {
     /// When samples were taken.
     times: Vec<u64>,
-    /// Of each counter, the sample and by how much it had changed.
+    /// By counter, the sample and by how much the counter had changed.
     changes: BTreeMap<Box<str>, Vec<(u32, i64, RowRef)>>,
 }
 

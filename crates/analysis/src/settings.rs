@@ -7,7 +7,7 @@ use recording::{Error, Recording, RowRef, Text};
 
 use crate::bounded::BoundedMap;
 
-/// More than this do not come from a host of ours: 10,000 namespaces with 30 settings.
+/// More than this do not come from a real host: 10,000 namespaces with 30 settings.
 const MAX_SETTINGS: usize = 300_000;
 
 /// The settings in force at the end of the recording.
@@ -71,7 +71,7 @@ impl Settings {
         all
     }
 
-    /// Those whose names end so, by namespace, with the name before that.
+    /// Settings whose names end with `end`, by namespace, with the part of the name before it.
     pub fn ending<'a>(&'a self, end: &'a str) -> impl Iterator<Item = (u32, &'a str)> {
         let names = self.values.iter().map(|((netns, name), _)| (*netns, name));
         names.filter_map(move |(netns, name)| Some((netns, name.strip_suffix(end)?)))

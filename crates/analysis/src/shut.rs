@@ -16,7 +16,7 @@ pub struct Shut {
     pub unsent: u32,
     /// How often the timer of window probes was doubled.
     pub backoff: u8,
-    /// The retransmission timeout from which it was, µs.
+    /// The retransmission timeout that it was doubled from, µs.
     pub rto_us: u32,
     /// The first and the last sample.
     pub rows: [RowRef; 2],
@@ -31,7 +31,7 @@ impl Shut {
 
     /// What a sample shows, after what those before it showed.
     pub(super) fn after(before: Option<Shut>, at: RowRef, row: &Socket) -> Option<Shut> {
-        // Whoever has closed still has to send what he wrote; the FIN after it is no data.
+        // After close() an end still has to send what was written; the FIN after it is no data.
         let fin = match row.state {
             TcpState::Established | TcpState::CloseWait => 0,
             TcpState::FinWait1 | TcpState::Closing | TcpState::LastAck => 1,

@@ -7,7 +7,7 @@ use crate::bounded::{BoundedMap, BoundedTree, Interest};
 
 /// Processes followed.
 const MAX_PROCESSES: usize = 1 << 15;
-/// System calls of each that are told apart: programs sleep in a dozen, kernels have some hundred.
+/// System calls kept apart per process: programs sleep in a dozen, kernels have a few hundred.
 const MAX_CALLS: usize = 64;
 /// Rows kept per system call.
 const KEPT_ROWS: usize = 3;

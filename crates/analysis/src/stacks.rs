@@ -1,5 +1,5 @@
-//! The functions of chosen stacks. `recording::Stacks` keeps the first 65,536 stacks of a recording,
-//! whosever they are: too few for a profile of many CPUs, which needs those of its samples.
+//! The functions of chosen stacks. `recording::Stacks` keeps the first 65,536 stacks of a recording, whatever they
+//! belong to: too few for a profile of many CPUs, which needs the stacks of its samples.
 
 use ahash::{AHashMap, AHashSet};
 use recording::tables::{Frame, Stack};

@@ -5,39 +5,39 @@ use recording::{Addr, RowRef};
 
 use crate::bounded::{BoundedMap, Interest};
 
-/// Pairs of addresses of which is kept what passed; a host talks to fewer.
+/// Pairs of addresses tracked for what passed between them; a host talks to fewer.
 const MAX_WAYS: usize = 1 << 16;
-/// So many timeouts of one segment in a row are a stall: what loses one packet in twenty does that
-/// to one segment in 160,000.
+/// This many timeouts of one segment in a row are a stall: at a loss of one packet in twenty that happens to one
+/// segment in 160,000.
 pub const STALL: u64 = 3;
-/// What an own SYN counts, of bytes acknowledged.
+/// What our own SYN adds to the bytes acknowledged.
 const SYN: u64 = 1;
-/// Segments of this share of the largest, on average, had full ones among them: a message that takes
-/// more than one segment fills them to more than a half.
+/// If segments average this share of the largest, some of them were full: a message that takes more than one segment
+/// fills them to more than half.
 const FULL: f64 = 0.5;
 
 /// One direction between two addresses: the namespace of the sender, its address, the other's.
 pub type Way = (u32, Addr, Addr);
 
-/// What is known to have passed, by the way that it took.
+/// What is known to have passed, by direction.
 #[derive(Debug, Default)]
 pub(super) struct Ways(BoundedMap<Way, Passed, MAX_WAYS>);
 
-/// What is known to have passed on one way.
+/// What is known to have passed in one direction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Passed {
-    /// Something did after this moment, ns.
+    /// Something passed after this moment, ns.
     since_ns: u64,
     /// The largest segments that passed at their full size, bytes, and when they last did, ns.
     full: Option<(u32, u64)>,
     /// The largest mean of the segments that one connection got acknowledged between two samples,
     /// bytes: one of them was as large as that.
     pub mean: u32,
-    /// How often something did.
+    /// How often something passed.
     times: u64,
 }
 
-/// By when something passed last: a segment that hangs now is held against that.
+/// Ranked by when something last passed: that is what a segment that hangs now is compared with.
 impl Interest for Passed {
     fn interest(&self) -> u64 {
         self.since_ns
@@ -58,7 +58,7 @@ pub(super) struct Progress {
 }
 
 impl Ways {
-    /// How often something of a further way was passed over.
+    /// How often something passed in a direction beyond the bound.
     pub(super) fn folded(&self) -> u64 {
         self.0.folded()
     }
@@ -126,12 +126,12 @@ pub struct Stall {
     pub spoken: bool,
     /// How many were seen.
     pub timeouts: u64,
-    /// How many the first sample had counted, of a connection that hung when the recording began, and has got
+    /// How many the first sample had counted, for a connection that already hung when the recording began and has had
     /// nothing acknowledged since.
     pub before: u64,
     /// Bytes acknowledged then.
     acked: u64,
-    /// Of these, how many came after something else had passed on the same way since the first.
+    /// Timeouts that came after something else had passed in the same direction since the first one.
     pub beside: u64,
     /// The first and the last.
     pub rows: [Option<RowRef>; 2],
@@ -148,11 +148,11 @@ pub struct Stuck {
     pub bytes: u32,
     /// Segments in flight.
     pub segments: u32,
-    /// Of these, what arrived after the one that hangs.
+    /// Segments among these that arrived after the one that hangs.
     pub sacked: u32,
     /// Segment size, bytes.
     pub mss: u32,
-    /// MTU that the kernel takes the path for, bytes.
+    /// The kernel's MTU for the path, bytes.
     pub pmtu: u32,
     /// Bytes acknowledged or received until then, the larger; the SYN counts as one.
     pub moved: u64,
@@ -160,13 +160,13 @@ pub struct Stuck {
     pub window: u32,
     /// Timeouts in a row, as the socket counts them.
     pub counted: u64,
-    /// The same as they were seen until then, with those before the recording.
+    /// Timeouts in a row seen until then, with those before the recording.
     pub timeouts: u64,
 }
 
 impl Stall {
-    /// A timeout: another one of the same segment, or the first of one. Of several stalls the first
-    /// is kept. So many bytes had passed on the connection.
+    /// Takes a timeout: another one of the same segment, or the first of a new one. Of several stalls the first is
+    /// kept. `moved` is how many bytes had passed on the connection.
     pub(super) fn timeout(&mut self, at: RowRef, row: &Event, passed: Option<Passed>, moved: u64) {
         let Some(seq) = row.seq else { return };
         if self.timeouts == 0 && self.before > 0 {
@@ -247,8 +247,8 @@ impl Stall {
 }
 
 impl Stuck {
-    /// Whether what hangs are full segments: more than one segment's worth is in flight, in pieces
-    /// that are more than half full on average, as all but the last of a write are full.
+    /// Whether full segments hang: more than one segment's worth is in flight, in pieces that are more than half full
+    /// on average, as every segment of a write but the last is full.
     pub fn is_full(&self) -> bool {
         let most = u64::from(self.segments) * u64::from(self.mss);
         self.mss > 0 && self.bytes >= self.mss && u64::from(self.bytes) * 2 >= most

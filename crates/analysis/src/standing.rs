@@ -1,4 +1,4 @@
-//! How a connection stands, by one sample of it: what of the kernel's numbers was measured, and what waits.
+//! The state of a connection in one sample: which of the kernel's numbers were measured, and what waits.
 
 use recording::TcpState;
 use recording::tables::Socket;
@@ -29,7 +29,7 @@ pub fn waiting_ms(row: &Socket) -> Option<u32> {
     unread.max(unsent)
 }
 
-/// Whether it waits for accept(): established, and no file's.
+/// Whether it waits for accept(): established, and without a file.
 pub fn waits_for_accept(row: &Socket) -> bool {
     let whole = matches!(row.state, TcpState::Established | TcpState::CloseWait);
     whole && row.inode.is_none()

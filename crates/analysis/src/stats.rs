@@ -1,6 +1,6 @@
 //! Order statistics of small samples.
 
-/// The value at `share` (0..1) of the sorted values, by the nearest rank; `None` of nothing.
+/// The value at `share` (0..1) of the sorted values, by the nearest rank; `None` if there are none.
 pub fn quantile<T: Copy + PartialOrd>(values: &mut [T], share: f64) -> Option<T> {
     if values.is_empty() {
         return None;
@@ -10,18 +10,18 @@ pub fn quantile<T: Copy + PartialOrd>(values: &mut [T], share: f64) -> Option<T>
     values.get(rank.clamp(1, values.len()) - 1).copied()
 }
 
-/// The median; of an even number of values the lower of the two in the middle.
+/// The median; of an even number of values, the lower of the middle two.
 pub fn median<T: Copy + PartialOrd>(values: &mut [T]) -> Option<T> {
     quantile(values, 0.5)
 }
 
-/// `a ÷ b`, or `None` when that is no finite number.
+/// `a ÷ b`, or `None` when that is not a finite number.
 pub fn ratio(a: f64, b: f64) -> Option<f64> {
     let r = a / b;
     (b > 0.0 && r.is_finite()).then_some(r)
 }
 
-/// Kendall's tau of pairs, each by how much it rose: 1 when all rise, -1 when all fall; `None` of nothing.
+/// Kendall's tau of pairs, each given as its rise: 1 when all rise, -1 when all fall; `None` without pairs.
 pub fn tau(rises: impl IntoIterator<Item = f64>) -> Option<f64> {
     let mut pairs = 0.0;
     let mut way = 0.0;

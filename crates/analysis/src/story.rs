@@ -1,7 +1,7 @@
 //! The story: one pass over the raw tables makes connections, listeners, counters, processes.
 //!
-//! Everything is bounded: a recording of any size, also one made to hurt, takes a bounded amount
-//! of memory, and what was folded away is counted and said.
+//! Everything is bounded: a recording of any size, even one made to hurt, takes a bounded amount of memory, and what
+//! was folded away is counted and said.
 
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, OnceLock};
@@ -26,7 +26,7 @@ use crate::{
     Troubles, Unrouted, Waits, What, link, sums,
 };
 
-/// What is derived from a recording; whoever explains or shows it asks here.
+/// Everything derived from a recording, for all that explains or shows it.
 #[derive(Debug)]
 pub struct Story {
     /// When the recording began, ns of CLOCK_MONOTONIC.
@@ -78,7 +78,7 @@ pub struct Story {
     pub resources: Resources,
     /// How whole the recording is.
     pub health: Health,
-    /// How often what happened.
+    /// How often each thing happened.
     pub tally: Tally,
     /// Data transfers: rates, windows, losses.
     pub transfers: Transfers,
@@ -95,7 +95,7 @@ pub struct Story {
     pub(crate) exchanges: OnceLock<Vec<Exchanges>>,
     /// Each kind of trouble over time.
     pub troubles: Troubles,
-    /// Of the host's Linux, major and minor; `None` of another system's.
+    /// The host's Linux version, major and minor; `None` for another system.
     kernel: Option<(u32, u32)>,
     sums: AHashMap<u32, Sums>,
     pub(crate) folded_ends: FoldedEnds,
@@ -109,7 +109,7 @@ fn version(release: &str) -> Option<(u32, u32)> {
     Some((parts.next()?.ok()?, parts.next()?.ok()?))
 }
 
-/// Of a row that has no state.
+/// The state of a row that has none.
 static NO_STATE: LazyLock<TcpState> = LazyLock::new(TcpState::default);
 
 /// Reads a table.
@@ -132,7 +132,7 @@ impl Story {
         Story::keeping(MAX_CONNECTIONS, recording)
     }
 
-    /// The same, with at most so many connections.
+    /// The same, with at most this many connections.
     pub(crate) fn keeping(connections: usize, recording: &Recording) -> Result<Story, Error> {
         let recording = &recording.for_sentences();
         let manifest = &recording.manifest;
@@ -196,7 +196,7 @@ impl Story {
         Ok(story)
     }
 
-    /// Who holds listeners, and connections that are older than the recording.
+    /// The holders of listeners, and of connections that are older than the recording.
     fn holders(
         &mut self,
         recording: &Recording,
@@ -209,7 +209,7 @@ impl Story {
             let conn = unowned
                 .get(&inode)
                 .and_then(|id| self.conns.get_mut(*id as usize));
-            // Who holds it says more than who holds its listener: servers hand connections to workers.
+            // Its holder says more than its listener's: servers hand connections to workers.
             if let Some(conn) = conn {
                 (conn.pid, conn.comm) = (Some(pid), Some(comm));
             }
@@ -217,7 +217,7 @@ impl Story {
         Ok(())
     }
 
-    /// Reads the tables of which several things are derived, each once.
+    /// Reads each table that several things are derived from, once.
     fn tables(&mut self, recording: &Recording) -> Result<(), Error> {
         each(recording, |at, row: Counter| {
             self.counters.add(at, &row);
@@ -271,7 +271,7 @@ impl Story {
         Ok(())
     }
 
-    /// Forgets connections of which nothing is to be told, when there is no room for more.
+    /// Forgets connections that there is nothing to say about, when there is no room for more.
     fn make_room(&mut self, now_ns: u64, connections: &mut Connections) {
         if !connections.wants_room() {
             return;
@@ -346,9 +346,9 @@ impl Story {
         self.requests.count()
     }
 
-    /// What was counted and not kept, with how often, in words; nothing when all was kept.
+    /// What was counted and not kept: how often, and what, in words; empty when all was kept.
     pub fn folded(&self) -> Vec<(u64, String)> {
-        // Named one by one: what comes to the story says what it folds, or that it does not.
+        // Named one by one, so that what is added to the story says what it folds, or that it folds nothing.
         let Story {
             start_ns: _,
             end_ns: _,
@@ -511,13 +511,13 @@ impl Story {
         std::iter::once(own).chain(other.filter(|other| *other != own))
     }
 
-    /// How many packets of this end were dropped on this host, wherever.
+    /// How many packets of this end were dropped on this host, in any namespace.
     pub fn dropped(&self, conn: &Conn) -> u64 {
         let ways = self.ways(conn);
         ways.map(|(from, to)| self.drops.between(from, to)).sum()
     }
 
-    /// The process of one end: whoever called connect(), or holds the listener that accepted it.
+    /// The process of one end: the one that called connect(), or holds the listener that accepted it.
     pub fn owner(&self, conn: &Conn) -> Option<(u32, String)> {
         if let Some(pid) = conn.pid {
             return Some((pid, conn.comm.as_deref().unwrap_or("").to_string()));

@@ -76,7 +76,7 @@ pub struct Size {
     pub time_ns: u64,
     /// Entries.
     pub entries: u64,
-    /// Buckets; `None` when it is no hash table or that is not known.
+    /// Buckets; `None` when it is not a hash table or that is not known.
     pub buckets: Option<u64>,
     /// Entries at which the kernel refuses or throws away.
     pub limit: Option<u64>,
@@ -112,7 +112,7 @@ impl Structures {
         known.last = now;
         known.least = known.least.min(now.entries);
         let fullest = &mut known.fullest;
-        // Of equals the first, but one that tells its buckets before one that does not.
+        // The first of equals, but a sample with its buckets before one without.
         let tells_more = now.buckets.is_some() && fullest.buckets.is_none();
         if now.entries > fullest.entries || now.entries == fullest.entries && tells_more {
             *fullest = now;
@@ -168,7 +168,7 @@ impl Structure {
 }
 
 impl Size {
-    /// Entries per bucket; `None` when it is no hash table.
+    /// Entries per bucket; `None` when it is not a hash table.
     pub fn chain(&self) -> Option<f64> {
         chain(self.entries, self.buckets)
     }

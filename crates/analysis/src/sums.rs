@@ -16,7 +16,7 @@ pub struct Sums {
     pub dropping: u64,
 }
 
-/// Adds a connection of which nothing more will be told.
+/// Adds a connection that no further row will be about.
 pub(super) fn add(sums: &mut AHashMap<u32, Sums>, conn: &Conn) {
     let failed = conn.side == Side::Opened && conn.failed();
     let cookie = conn.cookie == Some(true);

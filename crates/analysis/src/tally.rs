@@ -8,10 +8,10 @@ use recording::{RetransmitKind, SourceName};
 
 use crate::{Activity, Endpoint};
 
-/// Distinct reasons and kinds counted apart; a kernel has some hundred.
+/// Distinct reasons and kinds counted apart; a kernel has a few hundred.
 const MAX_NAMES: usize = 1_000;
 
-/// Places counted apart, of each reason.
+/// Places counted apart per reason.
 const MAX_PLACES: usize = 1_000;
 
 /// How often, and where.
@@ -19,8 +19,8 @@ const MAX_PLACES: usize = 1_000;
 pub struct Places {
     /// In all.
     pub count: u64,
-    /// By network namespace and local end: of a packet that was dropped, where it should go; of a reset, who
-    /// sent it. Those beyond a bound are in `count` alone.
+    /// By network namespace and local end: the destination of a packet that was dropped, the sender of a reset. Those
+    /// beyond a bound are in `count` alone.
     at: AHashMap<(u32, Endpoint), u64>,
 }
 
@@ -55,7 +55,7 @@ impl Places {
 pub struct Tally {
     /// Events of every kind.
     pub events: u64,
-    /// The same by the source that told them.
+    /// The same by source.
     pub by_source: BTreeMap<SourceName, u64>,
     /// SYNs retransmitted.
     pub syn_retries: u64,
@@ -71,7 +71,7 @@ pub struct Tally {
     pub drops: BTreeMap<String, Places>,
     /// Connections beyond the bound, counted and not examined.
     pub folded: u64,
-    /// Samples of connections of which there were too many to keep those of each.
+    /// Samples not kept, because there were too many connections to keep those of each.
     pub unsampled: u64,
 }
 

@@ -10,7 +10,7 @@ use super::stats::ratio;
 use crate::bounded::{BoundedTree, Interest};
 use crate::{Microstate, Microstates};
 
-/// Threads followed; a host has some thousands.
+/// Threads followed; a host has a few thousand.
 const MAX_THREADS: usize = 65_536;
 
 /// Every thread that did something, by process and id.
@@ -88,7 +88,7 @@ impl Threads {
         self.by_id.values()
     }
 
-    /// Process and id of those that did most, or were kept from it longest: at most so many.
+    /// Process and id of the threads that did most, or were kept from it longest: at most this many.
     pub fn most_restless(&self, most: usize) -> Vec<(u32, u32)> {
         let ids = self.by_id.iter();
         let ids = ids.map(|(id, thread)| (Reverse(thread.spent.restless_ns()), *id));

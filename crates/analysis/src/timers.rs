@@ -30,8 +30,8 @@ const ENTERS: &[&str] = &[
     "el0_interrupt",
 ];
 
-/// The timer that a stack ran for, with its function: `the retransmission timer (tcp_write_timer)`.
-/// Functions are the innermost first.
+/// The timer that a stack ran for, with its function: `the retransmission timer (tcp_write_timer)`. The innermost
+/// function comes first.
 pub fn timer<'f>(functions: impl IntoIterator<Item = &'f str>) -> Option<String> {
     for function in functions {
         if let Some((_, whose)) = TIMERS.iter().find(|(name, _)| *name == function) {

@@ -12,7 +12,7 @@ use super::slots::Slots;
 use super::stalls::{Passed, Progress, STALL, Stall, Way, Ways};
 use crate::bounded::{BoundedMap, Interest};
 
-/// Connections followed; at most 1 kB each. Of more, those that moved least are in the counters only.
+/// Connections followed; at most 1 kB each. Beyond that, those that moved least are in the counters only.
 const MAX_TRANSFERS: usize = 1 << 16;
 /// Rows kept per kind; the rest is counted.
 const KEPT_ROWS: usize = 3;
@@ -20,9 +20,10 @@ const KEPT_ROWS: usize = 3;
 const MIN_FLIGHT: f64 = 4.0;
 /// A rate over less busy time than this is that of a few round trips, µs.
 const PEAK_US: u64 = 100_000;
-/// No connection was busy for longer than 12 days of a recording: what says so is made up, µs.
+/// No connection was busy for longer than 12 days of a recording: a larger value is made up, µs.
 const LONGEST_US: u64 = 1 << 40;
-/// What is received comes in segments of at least so many bytes, for all that is known (RFC 9293, 3.7.1).
+/// What is received comes in segments of at least this many bytes, as far as is known: the default MSS (RFC 9293,
+/// 3.7.1).
 const LEAST_MSS: u32 = 536;
 
 /// All transfers.
@@ -50,15 +51,15 @@ pub struct Transfer {
     pub mss: u32,
     /// Least round-trip time, µs.
     pub min_rtt_us: u32,
-    /// The retransmission timer without what it was backed off, µs.
+    /// The retransmission timeout without its backoff, µs.
     pub rto_us: u32,
     /// Samples.
     pub samples: u32,
     /// Samples with segments in flight, and the sum of those segments.
     pub flying: u32,
     in_flight: u64,
-    /// Of these, samples in which a whole segment waited to be sent, or the congestion window was full: then
-    /// the application is not what holds it.
+    /// Of these, samples in which a whole segment waited to be sent, or the congestion window was full: then the
+    /// application is not the limit.
     pub pressed: u32,
     /// The most in one sample.
     pub most_unacked: u32,
@@ -71,14 +72,14 @@ pub struct Transfer {
     pub all_sent: u32,
     /// Of these, those in which it was nearly full.
     pub brimful: u32,
-    /// When it was sampled last, neither TCP_NODELAY nor TCP_CORK was set.
+    /// In its last sample neither TCP_NODELAY nor TCP_CORK was set.
     pub nagle: bool,
     /// Samples in which less than a segment was unsent, although the windows had room for it,
     /// something was in flight, and neither TCP_NODELAY nor TCP_CORK was set: Nagle's algorithm held it.
     pub held: u32,
     /// Samples in which the application had left something to read, and the most it left, bytes.
     pub unread: u32,
-    /// Bytes received and not read, of each sample.
+    /// Bytes received and not read, per sample.
     pub unread_bytes: Vec<u32>,
     /// Samples in which the window offered to the peer had no room for two segments.
     pub closed: u32,
@@ -100,16 +101,16 @@ pub struct Transfer {
     pub rows: Vec<RowRef>,
     /// Segments retransmitted, by what sent them.
     pub resends: Resends,
-    /// One that was retransmitted on the timer, time after time.
+    /// A segment retransmitted on the timer, time after time.
     pub stall: Stall,
     /// The longest time that the peer's window was closed to what waited to be sent.
     pub shut: Option<Shut>,
-    /// The same, of the latest samples.
+    /// The same for the latest samples.
     shutting: Option<Shut>,
 }
 
-/// What hangs first. Of the others those that moved most, either way, whether they lost much or little:
-/// a rate of losses must not depend on what was folded.
+/// Transfers that hang come first, then those that moved most, either way, whether they lost much or little: a loss
+/// rate must not depend on what was folded.
 impl Interest for Transfer {
     fn interest(&self) -> u64 {
         let came = self.received() / u64::from(self.mss.max(LEAST_MSS));
@@ -209,7 +210,7 @@ impl Transfers {
         self.of_conn.slot(id, Box::default)
     }
 
-    /// Connections have other ids now; what moved over those that are gone is counted with them.
+    /// Connection ids have changed; what moved over connections that are gone is counted with them.
     pub(super) fn moved(&mut self, moved: &Moved) {
         let of_conn = std::mem::take(&mut self.of_conn);
         self.of_conn = of_conn.rekeyed(|id| moved.to(id));
@@ -339,7 +340,7 @@ impl Transfer {
             self.in_flight += u64::from(unacked);
             self.queued += u64::from(row.wmem_queued.unwrap_or(0));
         }
-        // Who asks in step with the samples has nothing in flight in any of them.
+        // A connection whose requests are in step with the samples has nothing in flight in any of them.
         if unacked > 0 || measured {
             let rtt = row.rtt_us.unwrap_or(0);
             self.rtts.add(rtt);
@@ -421,16 +422,17 @@ impl Transfer {
     }
 
     /// Of that, time in which all that the send buffer holds was in flight and the application waited for room, µs.
-    /// The kernel begins to count when it sends while the application waits: of one whose writes were all sent at
-    /// once it counts nothing.
+    /// The kernel begins to count when it sends while the application waits: if all writes were sent at once, it
+    /// counts nothing.
     pub fn sndbuf_us(&self) -> u64 {
         let us = self.last.sndbuf_us.saturating_sub(self.base.sndbuf_us);
         us.min(LONGEST_US)
     }
 
-    /// Whether it had more to send than it was let, more often than not: the pace of any other is that of its
-    /// application. Time spent waiting for the peer's window or for send buffer tells it; so do samples with
-    /// something in flight; one whose samples all fell after what it sent was at it for most of the time.
+    /// Whether it had more to send than it could, more often than not; any other transfer goes at its application's
+    /// pace. Time spent waiting for the peer's window or for the send buffer shows it, and so do samples with
+    /// something in flight. A transfer that had nothing in flight in any sample counts if it was busy for half the
+    /// time.
     pub fn had_bulk(&self) -> bool {
         let (busy_us, held_us) = (
             self.busy_us(),
@@ -444,7 +446,7 @@ impl Transfer {
             }
     }
 
-    /// Whether it is a transfer that keeps more in flight than a few segments: it fills a queue where one is.
+    /// Whether it is a transfer that keeps more than a few segments in flight: if its path has a queue, it fills it.
     pub fn fills_path(&self) -> bool {
         let mss = f64::from(self.mss.max(1));
         self.acked() >= BULK_BYTES && self.flying >= 2 && self.in_flight_bytes() >= MIN_FLIGHT * mss
@@ -476,7 +478,8 @@ impl Transfer {
 mod tests {
     use super::*;
 
-    /// Who asks in step with the samples has nothing in flight in any of them, but a round trip that is measured anew.
+    /// A connection whose requests are in step with the samples has nothing in flight in any of them, but its round
+    /// trip is measured again and again.
     #[test]
     fn round_trips_are_known_between_requests_too() {
         let mut transfer = Transfer::default();
@@ -494,7 +497,7 @@ mod tests {
             };
             transfer.sample(at, &row, None);
         };
-        // What was measured before the recording may be old, and so is what nothing has renewed.
+        // A round trip measured before the recording may be old, and so may one that nothing has renewed.
         for (delivered, rtt_us) in [(5, 20_000), (9, 75_000), (9, 76_000), (12, 74_000)] {
             sample(delivered, rtt_us);
         }
@@ -528,7 +531,7 @@ mod tests {
         let of = |unacked, unsent, busy_ms| held(unacked, unsent, busy_ms, 0);
         // The congestion window is full, or segments wait for the peer's.
         assert!(of(10, 0, 1_000) && of(2, 1_448, 1_000));
-        // The application writes as much as goes.
+        // The application writes only as much as can be sent.
         assert!(!of(2, 0, 1_000) && !of(9, 700, 1_000));
         // Nor is it the application while the peer's window or the send buffer is full.
         assert!(held(2, 0, 1_000, 500) && !held(2, 0, 1_000, 498));

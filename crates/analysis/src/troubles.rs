@@ -5,12 +5,12 @@ use recording::{TcpState, counter};
 
 use crate::Activity;
 
-/// Seconds told apart, a day of them; in longer recordings a bin is longer.
+/// Seconds kept apart, a day of them; in longer recordings a bin is longer.
 const MAX_BINS: u64 = 86_400;
 const SECOND: u64 = 1_000_000_000;
 /// An application that keeps up leaves less unread, bytes.
 const UNREAD: u32 = 16 * 1024;
-/// A round trip so many times as long as the shortest, and so much longer, µs, waits in a queue.
+/// A round trip this many times as long as the shortest, and this much longer, µs, waits in a queue.
 const LONG_TIMES: u32 = 3;
 const LONG_US: u32 = 100_000;
 
@@ -64,7 +64,7 @@ pub struct Troubles {
 }
 
 impl Troubles {
-    /// None yet, of a recording between these moments.
+    /// None yet, for a recording between these moments.
     pub(crate) fn new(start_ns: u64, end_ns: u64) -> Troubles {
         let length = end_ns.saturating_sub(start_ns);
         let bin_ns = SECOND.max(length.div_ceil(MAX_BINS));
@@ -92,7 +92,7 @@ impl Troubles {
         self.bins
     }
 
-    /// How much of a trouble there was in each bin; nothing of one that never was.
+    /// How much of a trouble there was in each bin; empty if there never was any.
     pub fn of(&self, trouble: Trouble) -> &[u32] {
         &self.of[trouble as usize]
     }

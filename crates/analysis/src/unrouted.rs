@@ -1,4 +1,4 @@
-//! connect() calls for which the kernel knew no way: of whom, where to, and with which error.
+//! connect() calls for which the kernel knew no route: whose, where to, and with which error.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use recording::{Addr, CallKind, RowRef, Text};
 const MAX_CALLERS: usize = 10_000;
 /// Destinations kept of each.
 const MAX_DESTINATIONS: usize = 16;
-/// Moments kept of each: of more calls those of every second one, of twice as many of every fourth.
+/// Moments kept per caller: with more calls those of every second one, with twice as many those of every fourth.
 const MAX_MOMENTS: usize = 256;
 
 /// The calls that failed for want of a route, by network namespace and process.
@@ -33,9 +33,9 @@ pub struct NoWay {
     pub first_ns: u64,
     /// See `first_ns`.
     pub last_ns: u64,
-    /// When they returned, ns, as they came: the first, and of many some of the others, evenly.
+    /// When they returned, ns, in order: the first, and where there are many an even selection of the others.
     pub failed_ns: Vec<u64>,
-    /// One of so many calls is among those.
+    /// One call in this many is among those.
     one_in: u64,
     /// The error of the last.
     pub error: &'static str,
@@ -53,7 +53,7 @@ impl Unrouted {
         }
         let error = match call.error.as_deref() {
             Some("ENETUNREACH") => "ENETUNREACH",
-            // Of an `unreachable` route: before a local port was chosen. Where the next hop does not answer it
+            // With an `unreachable` route, before a local port was chosen. Where the next hop does not answer, it
             // comes later.
             Some("EHOSTUNREACH") if call.local_port == 0 => "EHOSTUNREACH",
             _ => return,

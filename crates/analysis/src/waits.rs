@@ -1,4 +1,4 @@
-//! Waits and what ended them, walked from waker to waker until something else than a task is found.
+//! Waits and what ended them, walked from waker to waker until something other than a task is found.
 
 use ahash::AHashMap;
 use recording::tables::Wait;
@@ -9,7 +9,7 @@ use crate::bounded::{Interest, fold_list};
 use crate::timers::sent_by;
 use crate::words::duration;
 
-/// Waits kept; of more, the shortest are counted. About 50 MB, or 75 where each has a name of its own.
+/// Waits kept; beyond that, the shortest are counted. About 50 MB, or 75 where each has a name of its own.
 const MAX_WAITS: usize = 1 << 18;
 /// A chain of wakers longer than this is cut: two tasks may wake each other for ever.
 const MAX_HOPS: usize = 8;
@@ -147,7 +147,7 @@ impl Arrival {
 pub struct Waits {
     /// The waits kept.
     pub all: Vec<Waited>,
-    /// Of each thread, in order of their ends.
+    /// By thread, in order of their ends.
     of_tid: AHashMap<u32, Vec<u32>>,
     /// Waits beyond the bound.
     pub folded: u64,

@@ -14,8 +14,8 @@ pub(crate) fn command_in(netns: &Netns, command: Option<ShellCommand>) -> Option
     command?.in_netns(netns)
 }
 
-/// The command that gives a sysctl the value again that it had while this was recorded, or what to do where that
-/// is not known.
+/// The command that restores a sysctl to the value that it had during the recording, or what to do where that is not
+/// known.
 pub(crate) fn former_sysctl(story: &Story, netns: u32, name: &str) -> Undo {
     let former = story.settings.get(netns, name);
     let command = former.and_then(|former| {
@@ -89,8 +89,8 @@ fn linux_default(name: &str) -> [u64; 3] {
     }
 }
 
-/// A larger maximum of `net.ipv4.tcp_rmem` or `tcp_wmem`: so much, or what the kernel has by itself if that is more. A
-/// buffer grows only as far as its window does.
+/// A larger maximum of `net.ipv4.tcp_rmem` or `tcp_wmem`: `bytes`, or the kernel's default if that is more. A buffer
+/// grows only as far as its window does.
 pub(crate) fn larger_most(name: &'static str, bytes: u64) -> u64 {
     bytes.max(linux_default(name)[2])
 }
@@ -162,8 +162,8 @@ pub(crate) fn forget_path(netns: &Netns, to: Addr) -> Advice {
     )
 }
 
-/// Sysctls of a neighbour table, in the host's own namespace: from how many entries on it is walked for some
-/// that are not used, and how many it holds at most.
+/// Sysctls of a neighbour table, in the host's own namespace: from how many entries on unused ones are collected, and
+/// how many it holds at most.
 pub(crate) fn neighbour_limits(structure: &str) -> Option<[&'static str; 2]> {
     match structure {
         "neighbours" => Some([sysctl::NEIGH_GC_THRESH2, sysctl::NEIGH_GC_THRESH3]),

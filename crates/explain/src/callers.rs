@@ -17,11 +17,11 @@ pub(crate) enum Who {
     /// On another host, or not known.
     Unknown,
     Process(u32),
-    /// What a script starts anew for each request fails as one.
+    /// A program that a script starts for each request: all its processes fail as one.
     Program(Text),
 }
 
-/// Where an end asks, or is asked from: whoever asks may ask a listener of this host.
+/// Where an end asks, or is asked: its peer may have asked a listener of this host.
 pub(crate) fn place(conn: &Conn) -> (u32, Endpoint) {
     let to = if conn.asks() {
         conn.remote
@@ -38,12 +38,12 @@ pub(crate) struct Callers {
 }
 
 impl Callers {
-    /// Of the connections that matter.
+    /// The callers of the connections that matter.
     pub(crate) fn of(story: &Story, matters: impl Fn(&Conn) -> bool) -> Callers {
         Callers::among(story.conns.iter().filter(|c| matters(c)))
     }
 
-    /// Of these connections.
+    /// The callers of these connections.
     pub(crate) fn among<'a>(conns: impl IntoIterator<Item = &'a Conn>) -> Callers {
         let (mut once, mut again) = (AHashSet::new(), AHashSet::new());
         for conn in conns.into_iter().filter(|c| c.asks()) {
@@ -56,7 +56,7 @@ impl Callers {
         Callers { again }
     }
 
-    /// Of one end.
+    /// The caller of one end.
     pub(crate) fn caller(&self, conn: &Conn) -> Caller {
         let (netns, to) = place(conn);
         let who = match (conn.pid, &conn.comm) {

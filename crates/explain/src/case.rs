@@ -22,7 +22,7 @@ pub struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    /// A case, with where it is and whom it is about.
+    /// A case, with where it is and what process it is about.
     pub fn new(story: &'a Story, cause: Cause, scope: Scope) -> Case<'a> {
         let finding = Finding {
             cause: cause.id,
@@ -83,7 +83,7 @@ impl<'a> Case<'a> {
         self
     }
 
-    /// A finding whatever it cost, for whoever asked about one of these ends; `only` then.
+    /// A finding whatever it cost, if the user asked about one of these ends; with `only`, only then.
     pub(crate) fn if_asked(mut self, ends: Vec<ConnId>, only: bool) -> Self {
         (self.finding.if_asked, self.finding.only_if_asked) = (ends, only);
         self
@@ -191,7 +191,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Of sources of which one is enough, those that worked; all where none did.
+/// Where one source of several is enough, those that worked; all where none did.
 fn used(story: &Story, any: &'static [SourceName]) -> impl Iterator<Item = &'static SourceName> {
     let sees = |source: &&SourceName| story.health.sees(source);
     let some = any.iter().any(|source| sees(&source));

@@ -28,7 +28,7 @@ pub struct Cause {
     pub layer: Layer,
     /// Where it shows.
     pub ground: Ground,
-    /// What must have been recorded: of each of these lists one source at least.
+    /// What must have been recorded: at least one source of each of these lists.
     pub needs: &'static [&'static [SourceName]],
     /// From which severity on it is a finding, in words.
     pub seen_from: fn() -> Cow<'static, str>,
@@ -36,20 +36,19 @@ pub struct Cause {
     pub signature: &'static [&'static str],
     /// Its look-alikes: each must say why it does not hold where this one does.
     pub rivals: &'static [Id],
-    /// Causes whose findings at its places are its consequences: told under it, never beside it.
+    /// Causes whose findings at its places are its consequences: shown under it, never beside it.
     pub explains: &'static [Id],
     /// Why it does not hold at a place, when it is asked; `None` as long as others answer for it.
     pub(crate) no: Option<No>,
     /// Which number refutes it in a whole recording in which it was not found, or why it cannot be told.
     pub(crate) rule_out: RuleOut,
-    /// What counters are looked at that moved with it; `None` when its symptom is not an event.
+    /// The symptom that counters are held against, to see which moved with it; `None` when it is not an event.
     pub(crate) symptom: Option<Symptom>,
     pub(crate) find: fn(&Story) -> Found,
 }
 
 impl Cause {
-    /// A cause of one's own, that looks at the host as a whole and needs nothing in particular: set what
-    /// is otherwise.
+    /// A custom cause, which looks at the host as a whole and needs nothing in particular: set what differs.
     pub fn new(id: Id, title: &'static str, find: fn(&Story) -> Found) -> Cause {
         Cause {
             id,

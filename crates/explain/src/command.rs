@@ -1,4 +1,4 @@
-//! What the command that ran while it was recorded did with its time, where most of that was no TCP.
+//! What the command that ran during the recording did with its time, where most of that was not TCP's.
 
 use std::borrow::Cow;
 
@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use crate::limits;
 use crate::waits::{POLLS, WalkHop, hop};
 
-/// Calls beside those of poll(2) in which programs wait for sockets; sleep(1) and shells wait in others, and for nothing
-/// of the network.
+/// Calls besides those of poll(2) in which programs wait for sockets; sleep(1) and shells wait in others, which have
+/// nothing to do with the network.
 const RECEIVES: &[&str] = &["recvfrom", "recvmsg", "recvmmsg"];
 
 /// A command that had no TCP connection for most of its time, and waited for sockets meanwhile.
@@ -39,7 +39,7 @@ pub struct CommandTime {
 /// `None` where TCP had most of its time, or may have had; and where it did not wait for sockets.
 pub(crate) fn time(story: &Story, manifest: &Manifest) -> Option<CommandTime> {
     let ran = manifest.ran?;
-    // Else it may have had connections that nobody recorded.
+    // Otherwise it may have had connections that were not recorded.
     let all = story.health.has(&SourceName::States) && story.tally.folded == 0;
     if !all || manifest.asked.asks_for_some() {
         return None;

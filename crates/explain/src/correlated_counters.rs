@@ -10,7 +10,7 @@ use recording::{RowRef, counter};
 use crate::finding::{Scope, Step};
 use crate::limits;
 
-/// What of a cause's symptom is counted over time.
+/// Which symptom of a cause is counted over time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Symptom {
     /// Connects that retransmitted their SYN, or failed.
@@ -47,7 +47,7 @@ const THE_LOAD: &[&str] = &[
     counter::IN_SEGS,
     counter::OUT_SEGS,
 ];
-/// Counters told of.
+/// Counters shown.
 const SHOWN_COUNTERS: usize = 3;
 
 /// The step of evidence that tells which counters moved with the symptom of a finding.
@@ -77,9 +77,9 @@ pub(crate) fn step(story: &Story, symptom: Symptom, scope: &Scope) -> Option<Ste
 /// The connects of a scope that retransmitted their SYN or failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InTrouble {
-    /// To an address and port; of a loopback address, in this namespace.
+    /// To an address and port; for a loopback address, in this namespace.
     To(Option<u32>, Endpoint),
-    /// To a port at any address: of a listener at the wildcard, or behind another address.
+    /// To a port at any address: for a listener at the wildcard, or behind another address.
     ToPort(u16),
     /// From a namespace.
     From(u32),

@@ -1,5 +1,5 @@
-//! Leaves of the findings those that the user asked about: by the connections that suffer, by the
-//! listener and the processes that they name; what concerns no connection in particular concerns all.
+//! Keeps the findings that the user asked about: by the connections that suffer, by the listener and the processes
+//! that they name. A finding about no connection in particular concerns all.
 
 use std::net::SocketAddr;
 

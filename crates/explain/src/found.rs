@@ -1,13 +1,13 @@
-//! What a cause found: of more than anybody reads the worst, and how many more there were.
+//! What a cause found: the worst, where it is more than anyone reads, and how many more there were.
 
 use crate::finding::Finding;
 use crate::rank::rank;
 
 /// Findings reported per cause; a host with more listeners in trouble has one problem, not many.
 pub(crate) const MAX_PER_CAUSE: usize = 100;
-/// A finding takes some kilobytes, and a host may have 65,536 listeners that are all in trouble. So many of them that
-/// what is told of a cause ([`MAX_PER_CAUSE`]) is the same as if all had been kept: those that are told only if
-/// somebody asked come after all others.
+/// A finding takes some kilobytes, and a host may have 65,536 listeners that are all in trouble. This many are kept,
+/// so that what is reported of a cause ([`MAX_PER_CAUSE`]) is the same as if all had been: findings that are reported
+/// only when asked for come after all others.
 const MAX_KEPT: usize = 10 * MAX_PER_CAUSE;
 
 /// What a cause found in a story.

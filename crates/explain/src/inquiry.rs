@@ -1,7 +1,7 @@
 //! What the user asked about: the connections that a filter names, or those of the command that was recorded.
 //!
-//! Of these a slow answer is worth telling though the service always takes as long. A filter that names
-//! network namespaces alone asks about no connection more than about another: it says which host.
+//! For these a slow answer is worth reporting even if the service always takes as long. A filter that names only
+//! network namespaces asks about no connection more than about another: it says which host.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ pub(crate) struct Inquiry<'a> {
 }
 
 impl<'a> Inquiry<'a> {
-    /// By the filter; without one by that of the recorder, or by the command that ran while it recorded.
+    /// By the filter; without one by the recorder's, or by the command that ran while it recorded.
     pub(crate) fn of(story: &'a Story, recording: &Recording, filter: &Filter) -> Inquiry<'a> {
         let filters = [filter, &recording.manifest.asked];
         let ends = match filters.into_iter().find(|filter| filter.asks_for_some()) {
@@ -58,8 +58,8 @@ fn program(command_line: &[String]) -> Option<String> {
     Some(name[..end].to_string())
 }
 
-/// Both ends of the connections that a command opened: those of its name. A script's children have others: then
-/// those that anybody on this host opened while it ran.
+/// Both ends of the connections that a command opened: those of its name. A script's children have other names: then
+/// those that anything on this host opened while it ran.
 fn of_command(story: &Story, name: &str) -> AHashSet<End> {
     let opened = story.conns.iter().filter(|c| c.side == Side::Opened);
     let (own, others): (Vec<&Conn>, Vec<_>) = opened.partition(|c| c.comm.as_deref() == Some(name));

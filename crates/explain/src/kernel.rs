@@ -1,4 +1,4 @@
-//! What takes a version of Linux, told by the kernel that was recorded.
+//! What needs a certain version of Linux, worded for the kernel that was recorded.
 
 use analysis::Story;
 
@@ -17,7 +17,7 @@ impl Since {
         story.linux().is_some_and(|runs| runs < (self.0, self.1))
     }
 
-    /// Whether it can be had, as it stands in brackets behind what is advised.
+    /// Whether it can be had, for the brackets after what is advised.
     pub(crate) fn told(self, story: &Story) -> String {
         let Since(major, minor) = self;
         match story.linux() {
@@ -29,7 +29,7 @@ impl Since {
         }
     }
 
-    /// The same of what is gone since then, or changed: `before` where it is not yet so.
+    /// The same for what is gone since then, or changed: `before` where that is still to come.
     pub(crate) fn gone(self, story: &Story, what: &str, before: &str) -> String {
         let Since(major, minor) = self;
         match story.linux() {

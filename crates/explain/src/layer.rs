@@ -1,4 +1,4 @@
-//! Whose trouble it is: the first question of whoever is on call.
+//! Whose trouble it is: the first question for anyone on call.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Whose time it was where it was not TCP's: that of the command that was recorded, or a service's own side's.
+//! Whose time it was when it was not TCP's: that of the recorded command, or that of a service's own side.
 
 use analysis::account::{Parts, Requests, Role, Service};
 use analysis::words::{duration, percent, rounded};

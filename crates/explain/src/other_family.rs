@@ -1,5 +1,5 @@
-//! Whoever knows addresses of both families tries one and then the other: an attempt that failed cost no more than
-//! the time until the other stood.
+//! A client with addresses of both families tries one and then the other: an attempt that failed cost no more than
+//! the time until the other was established.
 
 use ahash::AHashMap;
 use analysis::{Conn, Side, Story};
@@ -9,9 +9,9 @@ use crate::limits;
 /// Namespace, process and port of the other end.
 type Caller = (u32, Option<u32>, u16);
 
-/// Connections that were established by who calls connect().
+/// Connections that were established, by caller.
 pub(crate) struct OtherFamily {
-    /// When each began and when it stood, and whether it is of IPv4; in order.
+    /// When each began and when it was established, and whether it is of IPv4; in order.
     stood: AHashMap<Caller, Vec<(u64, u64, bool)>>,
 }
 

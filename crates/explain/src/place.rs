@@ -8,7 +8,7 @@ use recording::Addr;
 /// Where a case is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// An address and port that connects go to; of a loopback address, in this namespace.
+    /// An address and port that connects go to; for a loopback address, in this namespace.
     At(Option<u32>, Endpoint),
     /// A listener of this host.
     Listener(u32),
@@ -16,7 +16,7 @@ pub(crate) enum Place {
     Ends(Vec<ConnId>),
     /// Ends that receive from senders on other hosts.
     Receivers(Vec<ConnId>),
-    /// Ends of connections that resets ended, whoever sent them.
+    /// Ends of connections that resets ended, no matter who sent them.
     Resets(Vec<ConnId>),
     /// Ends of connections that run without SACK or window scaling.
     WithoutOptions(Vec<ConnId>),
@@ -68,7 +68,7 @@ impl Place {
         }
     }
 
-    /// Whether what is told of one is also told of the other.
+    /// Whether what is said of one also applies to the other.
     pub(crate) fn meets(&self, other: &Place) -> bool {
         match (self, other) {
             (Place::Ends(these), Place::Ends(those))
@@ -105,7 +105,7 @@ impl Place {
     }
 }
 
-/// So few are looked for one by one.
+/// This few are looked for one by one.
 const MAX_ONE_BY_ONE: usize = 8;
 
 /// Whether one is in both lists, which may be long.

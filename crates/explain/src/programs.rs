@@ -21,7 +21,7 @@ pub(crate) enum Setting {
     Clients,
 }
 
-/// How the program of a scope is told; `None` of one that is not known.
+/// What the program of a scope calls the setting; `None` if the program is not known.
 pub(crate) fn setting(scope: &Scope, setting: Setting) -> Option<String> {
     let said = |program| match setting {
         Setting::Backlog { value, port } => backlog(program, value, port),
@@ -90,7 +90,7 @@ fn no_delay(program: &str) -> Option<&'static str> {
     })
 }
 
-/// Of those that accept others, and close at once.
+/// The limit of a program that accepts further clients, and closes at once.
 fn clients(program: &str) -> Option<&'static str> {
     Some(match program {
         "redis-server" | "valkey-server" => "`maxclients`",
@@ -98,7 +98,7 @@ fn clients(program: &str) -> Option<&'static str> {
     })
 }
 
-/// Of those that then accept nobody.
+/// The limit of a program that then accepts no further clients.
 fn connections(program: &str) -> Option<&'static str> {
     Some(match program {
         "haproxy" => "`maxconn`",

@@ -7,7 +7,7 @@ pub(crate) fn weight(finding: &Finding) -> u64 {
     finding.lost_s.claimed()
 }
 
-/// The most time lost first; what it was cannot be told of some, which come last.
+/// The most time lost first; findings whose cost is not known come last.
 pub(crate) fn rank(findings: &mut [Finding]) {
     findings.sort_by(|a, b| {
         let by_weight = weight(b).cmp(&weight(a));

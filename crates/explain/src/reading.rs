@@ -1,4 +1,4 @@
-//! A recording that has been read once: for whoever wants more of it than the explanation.
+//! A recording that has been read once, for uses beyond the explanation.
 
 use std::collections::BTreeMap;
 
@@ -54,7 +54,7 @@ pub struct End {
     pub local: (Addr, u16),
     /// Remote address and port.
     pub remote: (Addr, u16),
-    /// Process and command name of whoever called connect(), or holds the listener.
+    /// Process and command name of the caller of connect(), or of the holder of the listener.
     pub owner: Option<(u32, String)>,
     /// It was accepted (false: it called connect()); `None` when it is older than the recording.
     pub accepted: Option<bool>,
@@ -154,8 +154,8 @@ impl Reading {
         clusters.collect()
     }
 
-    /// When Linux retransmits an unanswered SYN in the namespace from which most connects went out,
-    /// ns after the first; nothing of the model of another kernel.
+    /// When Linux retransmits an unanswered SYN in the namespace from which most connects went out, ns after the
+    /// first; empty for the model of another kernel.
     pub fn syn_schedule(&self) -> Vec<u64> {
         if !self.linux {
             return Vec::new();

@@ -21,7 +21,7 @@ pub struct ResourceLine {
     pub scarce: bool,
 }
 
-/// Of all that was recorded; of a resource that was not, nothing.
+/// A line for each resource that was recorded.
 pub(crate) fn resources(story: &Story) -> Vec<ResourceLine> {
     let all = &story.resources;
     let lines = [
@@ -49,8 +49,8 @@ fn one<'a>(all: &'a Resources, resource: &'a str, metric: &'a str) -> Option<&'a
     all.of(resource, metric).next().map(|(_, line)| line)
 }
 
-/// Whether they were read more than once. What counts up has one row while it stands still, so that only what
-/// stands for itself tells.
+/// Whether they were read more than once. What counts up has one row while it stands still, so that only metrics that
+/// do not count up show it.
 fn compares(all: &Resources) -> bool {
     all.all()
         .any(|(_, line)| !line.cumulative && line.compares())

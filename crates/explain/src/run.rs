@@ -95,7 +95,7 @@ pub(crate) fn of_story(
 /// What becomes of what costs too little in its worst part.
 const IN_A_PART: &str = "it was seen in part of the recording, where it cost too little";
 
-/// Leaves what the filter asks for; all that holds goes to `holding`.
+/// Keeps what the filter asks for; all that holds goes to `holding`.
 fn narrow(
     judged: &mut Judged,
     holding: &mut Vec<Id>,

@@ -69,7 +69,7 @@ impl Quantity {
         Quantity::new(n, says)
     }
 
-    /// A number that is told otherwise.
+    /// A number in words of its own.
     pub(crate) fn new(number: impl Into<Number>, says: impl Into<String>) -> Quantity {
         Quantity {
             number: number.into(),
@@ -97,9 +97,9 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// A sentence with the quantities that it tells: `say!("It held {entries} of {limit}.", entries, limit)`
-/// is a step whose numbers are `entries` and `limit`, and whose rows are theirs. One that is told only
-/// here is made here: `say!("{lost} were lost.", lost = Quantity::of(n, "segment"))`.
+/// A sentence with the quantities in it: `say!("It held {entries} of {limit}.", entries, limit)` is a step whose
+/// numbers are `entries` and `limit`, and whose rows are theirs. A quantity that is used only here is made here:
+/// `say!("{lost} were lost.", lost = Quantity::of(n, "segment"))`.
 macro_rules! say {
     ($text:literal $(, $name:ident $(= $quantity:expr)?)* $(,)?) => {{
         $($(let $name = $quantity;)?)*

@@ -50,8 +50,7 @@ pub(crate) fn culprit(scope: &Scope) -> Option<&Doing> {
     scope.processes.iter().find(|p| Some(p.pid) == scope.pid)
 }
 
-/// The application of a scope in a sentence: of a prefork server any process may have called
-/// listen().
+/// The application of a scope in a sentence: in a prefork server, any process may have called listen().
 pub(crate) fn application(scope: &Scope) -> &str {
     scope.comm.as_deref().unwrap_or("the application")
 }

@@ -41,7 +41,7 @@ pub struct Sentence {
 macro_rules! sentence {
     ($text:literal $(, $name:ident $(= $value:expr)?)* $(,)?) => {{
         $($(let $name = $value;)?)*
-        // The compiler looks whether each name has its place, and each place its name.
+        // The compiler checks that each name has its place, and each place its name.
         let _ = format_args!($text $(, $name = $name)*);
         const { assert!($crate::all_given($text, &[$(stringify!($name)),*])) };
         $crate::Sentence::new($text, vec![$((stringify!($name), $name.to_string())),*])

@@ -1,7 +1,8 @@
 //! A command that a person may paste into a shell: words of our own, and words of a recording that cannot leave theirs.
 //!
-//! Whoever pastes is root, and a recording may be anybody's. So a command is filled in as a query of a database is: its
-//! template is program text, which knows pipes and quotes; what is put into it stays one word, or is refused.
+//! The person who pastes is root, and a recording may come from anyone. So a command is filled in as a query of a
+//! database is: its template is program text, which knows pipes and quotes; what is put into it stays one word, or is
+//! refused.
 
 use std::fmt::Display;
 use std::ops::Deref;
@@ -15,7 +16,7 @@ const MAX_WORD: usize = 256;
 /// begins with them.
 const PLAIN: &str = "._-/:@%+,";
 
-/// A command that a person may paste into a shell. There is none but from [`shell!`](crate::shell): a text cannot
+/// A command that a person may paste into a shell. It can only be made by [`shell!`](crate::shell): a text cannot
 /// become one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
@@ -27,7 +28,7 @@ pub struct ShellCommand(String);
 macro_rules! shell {
     ($text:literal $(, $name:ident $(= $value:expr)?)* $(,)?) => {{
         $($(let $name = $value;)?)*
-        // The compiler looks whether each name has its place, and each place its name.
+        // The compiler checks that each name has its place, and each place its name.
         let _ = format_args!($text $(, $name = $name)*);
         const { assert!($crate::all_given($text, &[$(stringify!($name)),*])) };
         $crate::ShellCommand::fill($text, &[$((stringify!($name), &$name as &dyn ::std::fmt::Display)),*])
@@ -35,7 +36,7 @@ macro_rules! shell {
 }
 
 impl ShellCommand {
-    /// What `shell!` calls: the template is program text, the words are anybody's.
+    /// What `shell!` calls: the template is program text, the words may come from anyone.
     #[doc(hidden)]
     pub fn fill(template: &'static str, words: &[(&str, &dyn Display)]) -> Option<ShellCommand> {
         fill(template, words, None).map(ShellCommand)
@@ -82,7 +83,7 @@ impl Deref for ShellCommand {
     }
 }
 
-/// What explain once wrote: it is as good as who kept it.
+/// A command that explain once wrote: it is as trustworthy as where it was kept.
 impl<'de> Deserialize<'de> for ShellCommand {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<ShellCommand, D::Error> {
         String::deserialize(from).map(ShellCommand)
@@ -106,7 +107,7 @@ impl Within {
     }
 }
 
-/// The template with its words; one that is refused is `instead`, and without that the whole is.
+/// The template with its words; a word that is refused becomes `instead`, and without that all of it is refused.
 pub(crate) fn fill(
     template: &str,
     words: &[(&str, &dyn Display)],
@@ -134,7 +135,7 @@ pub(crate) fn fill(
         match within {
             _ if plain || Some(&*word) == instead => out.push_str(&word),
             Within::Nothing => out.push_str(&quoted(&word)),
-            // The template's quotes end before the word, and begin again behind it.
+            // The template's quotes end before the word, and begin again after it.
             Within::Quotes(quote) => {
                 out.push(quote);
                 out.push_str(&quoted(&word));
@@ -242,7 +243,7 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// Whether a command is one program and its words, of which the shell only takes the quotes away.
+/// Whether a command is one program and its words, with the shell only taking the quotes away.
 fn is_one_program(command: &str) -> bool {
     let mut within = Within::Nothing;
     command.chars().all(|c| {

@@ -137,7 +137,7 @@ fn place(story: &Story, places: &Places, way: &str) -> Option<String> {
     }
 }
 
-/// Connects that took longer for it.
+/// Connects that took longer because of it.
 fn slow_connects(story: &Story) -> Option<String> {
     // One whose first SYN is older than the recording is here, too.
     let opened = story.conns.iter();
@@ -178,7 +178,7 @@ fn retransmitted(kind: &str) -> &'static str {
     }
 }
 
-/// Of all segments that were sent.
+/// Its share of all segments that were sent.
 fn share_of_sent(story: &Story, n: u64) -> Option<String> {
     let rises = story.counters.rises(counter::OUT_SEGS);
     let sent = rises

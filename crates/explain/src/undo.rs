@@ -52,7 +52,7 @@ impl From<Sentence> for Undo {
     }
 }
 
-/// In words: what it was is not told.
+/// Always as words: JSON does not say which it was.
 impl<'de> Deserialize<'de> for Undo {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Undo, D::Error> {
         String::deserialize(from).map(Undo::Words)

@@ -72,7 +72,7 @@ impl<'a> Validator<'a> {
 /// Everything that a reader must be told is there.
 fn said(finding: &Finding) -> Result<(), String> {
     let blank = |s: &str| s.trim().is_empty();
-    // One that is less sure says which look-alike could not be.
+    // A finding that is less sure says which look-alike could not be ruled out.
     let sure = finding.confidence.level == Level::High;
     let missing = if blank(&finding.title) {
         "a title"

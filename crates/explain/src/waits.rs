@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits;
 
-/// Calls that wait for descriptors, whichever they are.
+/// Calls that wait for descriptors of any kind.
 pub(crate) const POLLS: &[&str] = &[
     "poll",
     "ppoll",
@@ -20,7 +20,7 @@ pub(crate) const POLLS: &[&str] = &[
     "epoll_pwait",
     "epoll_pwait2",
 ];
-/// Walks that are told; the others are in the counts.
+/// Walks that are shown; the others are in the counts.
 const SHOWN_WALKS: usize = 3;
 
 /// How waits ended.

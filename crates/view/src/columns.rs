@@ -108,7 +108,7 @@ pub(crate) mod heads {
         left("COMM", 15, &["comm"], Unit::Name).saying("Name of that process.");
 }
 
-/// Units, and how text writes what is of them; JSON has plain numbers.
+/// Units, and how text writes values in them; JSON has plain numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// A moment: the time of day.
@@ -135,13 +135,13 @@ pub(crate) enum Unit {
     Us,
     /// Milliseconds.
     Ms,
-    /// So many a second.
+    /// This many a second.
     PerSecond,
     /// Bits a second.
     BitsPerSecond,
     /// A share.
     Percent,
-    /// One number ÷ another: with three digits behind the point.
+    /// One number ÷ another: with three decimal places.
     Ratio,
     /// A number that may have a fraction: as short as it is exact to a tenth.
     Measure,

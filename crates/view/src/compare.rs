@@ -11,7 +11,7 @@ use explain::{Latency, account};
 use crate::page::Page;
 use crate::style::{Look, Style};
 
-/// Lines of each list that are told; JSON has them all.
+/// Lines of each list that are shown; JSON has them all.
 const TOLD: usize = 8;
 /// Services whose requests are compared.
 const MAX_SERVICES: usize = 4;
@@ -27,7 +27,7 @@ pub fn comparison(comparison: &Comparison, style: &Style) -> String {
     for run in &comparison.runs {
         let mode = match (comparison.by, run.slow) {
             (By::Nothing, _) => "",
-            // Which of two is slow the reader says: what they moved need not.
+            // With two, the reader says which is slow: what they moved need not show it.
             (By::Order, true) => "second",
             (By::Order, false) => "first",
             (_, true) => "slow",
@@ -127,7 +127,7 @@ pub(crate) fn headline(comparison: &Comparison) -> String {
     }
 }
 
-/// Of two: which has a trouble that the other has not.
+/// With two: which has a trouble that the other does not have.
 fn ordered(comparison: &Comparison) -> String {
     let [first, second] = &comparison.runs[..] else {
         return "No recording to compare.".into();
@@ -226,7 +226,7 @@ pub(crate) fn attribute_sentence(attribute: &Attribute) -> String {
     )
 }
 
-/// It is had by all slow ones and by no other.
+/// All slow ones have it, and no other does.
 fn is_exact(attribute: &Attribute) -> bool {
     attribute.precision == 1.0 && attribute.recall == 1.0
 }
@@ -316,7 +316,7 @@ pub(crate) fn felt_lines(first: &RunSummary, second: &RunSummary) -> Vec<(Look, 
     lines
 }
 
-/// Kernel time of a CPU, beside what it was in the fast.
+/// Kernel time of a CPU, next to that of the fast ones.
 pub(crate) fn cost(cpu: &CpuCost, of_fast: &str) -> String {
     let per = |what: &str, fast: Option<f64>, slow: Option<f64>| {
         let (fast, slow) = (fast?, slow?);
@@ -343,7 +343,7 @@ pub(crate) fn cost(cpu: &CpuCost, of_fast: &str) -> String {
     )
 }
 
-/// A recording by its directory, and what whoever made it calls it.
+/// A recording by its directory, and the name that its maker gave it.
 pub(crate) fn called(run: &RunSummary) -> String {
     if run.labels.is_empty() {
         run.name.clone()
@@ -387,7 +387,7 @@ fn losses(page: &mut Page, comparison: &Comparison) {
     page.heading("LOSS OVER LOAD");
     for loss in &comparison.loss_over_load {
         page.paragraph("  - ", Look::Plain, &loss_sentence(loss));
-        // Of two the sentence has said all.
+        // With two, the sentence has said all.
         for point in loss.points.iter().filter(|_| loss.points.len() > 2) {
             let says = format!(
                 "{} ({} of {}): {}",
@@ -402,7 +402,7 @@ fn losses(page: &mut Page, comparison: &Comparison) {
     }
 }
 
-/// What is lost, from what share at which load to what share at which.
+/// What is lost: from which share at which load to which share at which load.
 pub(crate) fn loss_sentence(loss: &LoadLoss) -> String {
     let (what, of) = (loss.what, loss.of);
     let (Some(first), Some(last)) = (loss.points.first(), loss.points.last()) else {

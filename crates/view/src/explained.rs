@@ -77,7 +77,7 @@ fn finding(number: u32, of: &Finding, after: impl Fn(f64) -> u64) -> tables::Fin
     }
 }
 
-/// The word by which JSON calls a value; of one that has none, nothing.
+/// The word for a value in JSON; empty for one that has none.
 fn word(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => word,

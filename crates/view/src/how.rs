@@ -20,7 +20,7 @@ pub struct How {
     pub clock_offset_ns: i64,
     /// Time zone of the times in text.
     pub zone: TimeZone,
-    /// Its short name at the start of the recording, which stands in the header.
+    /// Its short name at the start of the recording, which the header shows.
     pub zone_name: String,
     /// Names of network namespaces.
     pub names: BTreeMap<u32, String>,

@@ -1,7 +1,7 @@
-//! JSON lines: of explanations one object per finding, then the summary.
+//! JSON lines: for an explanation, one object per finding, then the summary.
 //!
-//! What a terminal would obey, or what would reorder the text around it, is written as `\u202e`: the
-//! same text to whoever parses it, and harmless to whoever looks at it.
+//! What a terminal would obey, or what would reorder the text around it, is written as `\u202e`: the same text when
+//! parsed, and harmless when displayed.
 
 use std::io::{self, Write};
 

@@ -3,18 +3,18 @@
 use analysis::words::count;
 use recording::Addr;
 
-/// Nanoseconds as milliseconds with three digits behind the point.
+/// Nanoseconds as milliseconds with three decimal places.
 pub(crate) fn ms(ns: u64) -> String {
     format!("{}.{:03}", ns / 1_000_000, ns / 1_000 % 1_000)
 }
 
-/// A rate or share with one digit behind the point.
+/// A rate or share with one decimal place.
 pub(crate) fn tenth(value: f64) -> String {
     // Adding 0 makes a negative zero positive.
     format!("{:.1}", (value * 10.0).round() / 10.0 + 0.0)
 }
 
-/// Whole numbers as they are, others with one digit behind the point.
+/// Whole numbers as they are, others with one decimal place.
 pub(crate) fn measure(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 {
         format!("{value:.0}")
@@ -75,7 +75,7 @@ pub(crate) fn number(v: f64) -> String {
     format!("{v}")
 }
 
-/// A number for JSON: six digits at most behind the point.
+/// A number for JSON: at most six decimal places.
 pub(crate) fn rounded(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }

@@ -7,7 +7,7 @@ use crate::escape::escape;
 use crate::style::{Look, Style};
 use crate::wrap::wrap;
 
-/// One line: what stands before the text, and the text.
+/// One line: what goes before the text, and the text.
 struct Row {
     label: String,
     look: Look,
@@ -48,13 +48,13 @@ impl<'a> Page<'a> {
         text
     }
 
-    /// The text line by line, for those who paint it themselves.
+    /// The text line by line, for callers that paint it themselves.
     pub(crate) fn lines(self) -> Vec<(Look, String)> {
         let rows = self.rows.into_iter();
         rows.map(|row| (row.look, row.label + &row.text)).collect()
     }
 
-    /// What another page holds, below this.
+    /// Appends what another page holds.
     pub(crate) fn append(&mut self, other: Page) {
         self.rows.extend(other.rows);
     }
@@ -67,12 +67,12 @@ impl<'a> Page<'a> {
         });
     }
 
-    /// A paragraph; `label` stands before its first line, the others are indented as deep.
+    /// A paragraph; `label` goes before its first line, the others are indented as far.
     pub(crate) fn paragraph(&mut self, label: &str, look: Look, text: &str) {
         self.paragraph_within(label, look, text, usize::MAX);
     }
 
-    /// The same in so many lines at most; the last ends with … where more was to say.
+    /// The same in at most this many lines; the last ends with … where there was more to say.
     pub(crate) fn paragraph_within(&mut self, label: &str, look: Look, text: &str, most: usize) {
         let (label, text) = (plain(label, self.style.ascii), escape(text));
         let text = plain(&text, self.style.ascii);
@@ -105,7 +105,7 @@ impl<'a> Page<'a> {
         self.item_within(label, look, text, usize::MAX);
     }
 
-    /// The same in so many lines at most.
+    /// The same in at most this many lines.
     pub(crate) fn item_within(&mut self, label: &str, look: Look, text: &str, most: usize) {
         self.paragraph_within(&format!("  {label:<11} "), look, text, most);
     }

@@ -54,11 +54,11 @@ pub(crate) fn line(role: Role, r: &Requests) -> Option<String> {
 
 /// Time, and what it is made of.
 pub(crate) struct Share {
-    /// Whose it was, or what it went with.
+    /// Whose it was, or what it was spent on.
     pub(crate) name: String,
     /// How much, s.
     pub(crate) s: f64,
-    /// Its parts, as far as they are told.
+    /// Its parts, as far as they are known.
     pub(crate) of: Vec<Share>,
 }
 
@@ -76,7 +76,7 @@ impl Share {
         self
     }
 
-    /// Those of at least so many seconds, the largest first.
+    /// Those of at least this many seconds, the largest first.
     pub(crate) fn told(
         mut shares: Vec<Share>,
         least: f64,
@@ -107,7 +107,7 @@ pub(crate) fn whose(role: Role, r: &Requests) -> Vec<Share> {
     ]
 }
 
-/// Who took time of a request.
+/// Who took the time of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     Application,
@@ -117,7 +117,7 @@ pub(crate) enum Owner {
     Peer,
 }
 
-/// The whole time in pieces, always the same ones: whose it was, what it went with, s.
+/// The whole time in pieces, always the same ones: whose it was, what it was spent on, s.
 pub(crate) fn pieces(r: &Requests) -> [(Owner, &'static str, f64); 11] {
     let (parts, thinking, whose) = (&r.spent_s, &r.thinking, &r.whose_s);
     [
@@ -149,7 +149,7 @@ fn application(role: Role, parts: &Parts, thinking: &Thinking) -> Vec<Share> {
         Role::Server => "service time",
         Role::Client | Role::Unknown => "writing",
     };
-    // Of a few that one thread thought about alone nothing follows for the others.
+    // A few requests that one thread handled alone say nothing about the others.
     let thought = if thinking.alone >= limits::THOUGHT_ALONE.share() * parts.think {
         vec![
             Share::new("on a CPU", thinking.cpu),
@@ -185,7 +185,7 @@ fn slowest(role: Role, slow: &Slow) -> String {
     format!("{how} {took} ({local} ↔ {remote}): {}", spent(role, slow))
 }
 
-/// What the time of a slow exchange went with, and what its thread waited for longest.
+/// What the time of a slow exchange was spent on, and what its thread waited for longest.
 pub(crate) fn spent(role: Role, slow: &Slow) -> String {
     let parts = &slow.spent_s;
     let mut shares = application(role, parts, &slow.thinking);
@@ -239,7 +239,7 @@ mod tests {
     use super::*;
     use analysis::Endpoint;
     use explain::account::{Percentiles, Whose};
-    /// 100 requests that took 640 ms each, of which 610 were thought about.
+    /// 100 requests that took 640 ms each, 610 of them service time.
     fn thinks() -> Requests {
         Requests {
             exchanges: 100,

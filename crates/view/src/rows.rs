@@ -13,8 +13,8 @@ use crate::how::How;
 /// What a null is written as.
 const NULL: &str = "-";
 
-/// One column per line: its name, its value, its unit; of a null, what that means. Before them the row's place,
-/// its table and when it was, after them a line that is empty.
+/// One column per line: its name, its value, its unit; for a null, what that means. Before them the row's place, its
+/// table and when it was, after them an empty line.
 pub fn text<'r>(
     rows: impl IntoIterator<Item = (&'r RowRef, &'r Row)>,
     how: &How,
@@ -46,7 +46,7 @@ pub fn text<'r>(
     Ok(())
 }
 
-/// Units stand below each other unless a value is longer than this.
+/// Units are aligned unless a value is longer than this.
 const MOST_PADDED: usize = 40;
 
 struct Line<'r> {

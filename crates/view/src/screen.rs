@@ -11,7 +11,7 @@ use crate::columns::{Column, Head, Line, Object, Unit};
 use crate::escape::escape;
 use crate::how::How;
 
-/// On a terminal the header is shown again after so many lines.
+/// On a terminal the header is shown again after this many lines.
 const HEADER_EVERY: usize = 25;
 
 /// Prints lines.
@@ -22,7 +22,7 @@ pub struct Screen<'a> {
     since_header: Option<usize>,
     /// Reports that were completed: what COUNT counts.
     reports: u64,
-    /// After so many, nothing more is printed.
+    /// After this many, nothing more is printed.
     most: Option<u64>,
 }
 
@@ -38,7 +38,7 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// Prints at most so many reports.
+    /// Prints at most this many reports.
     pub fn at_most(self, most: Option<u64>) -> Screen<'a> {
         Screen { most, ..self }
     }

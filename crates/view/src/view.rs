@@ -157,7 +157,7 @@ impl<'v> Reader<'v> {
         Ok(())
     }
 
-    /// Reads on for what the recorder says of itself: nothing else is wanted any more.
+    /// Reads on only for what the recorder says of itself.
     pub fn only_health(&mut self, rows: &mut Rows) -> Result<(), recording::Error> {
         while let Some(row) = rows.next(u64::MAX)? {
             if let Row::Health(row) = &row {

@@ -19,8 +19,8 @@ use crate::waits::Waits;
 /// Services whose requests are kept apart; those of further ones are counted.
 const MAX_SERVICES: usize = 1 << 14;
 
-/// The requests of `MOST` services at most, by where they came to or went, as their rows come. Of more, those
-/// are kept whose exchanges took longest.
+/// The requests of at most `MOST` services, by where they came to or went, as their rows come. Beyond that, the
+/// services whose exchanges took longest are kept.
 #[derive(Debug, Default)]
 pub struct ServiceRequests<const MOST: usize> {
     all: BoundedTree<ServiceKey, Sums, MOST>,
@@ -55,7 +55,7 @@ impl<const MOST: usize> ServiceRequests<MOST> {
         self.all.folded()
     }
 
-    /// How many exchanges there were: of one between two programs of this host both ends tell.
+    /// How many exchanges there were; one between two programs of this host counts once, though both ends record it.
     pub(crate) fn count(&self) -> u64 {
         let of = |server: bool| {
             let all = self.all.iter();
@@ -128,8 +128,8 @@ impl<const MOST: usize> ServiceRequests<MOST> {
             .collect()
     }
 
-    /// Those of each service. `listener` says where a server listens whose connections have a local address,
-    /// `waits` what the thread of an exchange waited for.
+    /// Those of each service. `listener` maps the local address of a connection to where its server listens, `waits`
+    /// gives what the thread of an exchange waited for.
     pub fn told(
         &self,
         start_ns: u64,
@@ -142,7 +142,7 @@ impl<const MOST: usize> ServiceRequests<MOST> {
             .collect()
     }
 
-    /// By service: a listener at any address has them at the address they came to.
+    /// By service: the requests of a listener at any address are recorded under the address that they came to.
     fn merged(&self, listener: impl Fn(u32, Endpoint) -> Endpoint) -> BTreeMap<ServiceKey, Sums> {
         let mut merged: BTreeMap<ServiceKey, Sums> = BTreeMap::new();
         for ((netns, role, at), sums) in self.all.iter() {
@@ -156,7 +156,7 @@ impl<const MOST: usize> ServiceRequests<MOST> {
     }
 }
 
-/// Where a server listens whose connection has this local address.
+/// Where the server of a connection with this local address listens.
 fn listener_at(listeners: &Listeners, netns: u32, at: Endpoint) -> Endpoint {
     let of_port = listeners.at_port(netns, at.port);
     let exact = of_port.clone().find(|l| l.local == at);

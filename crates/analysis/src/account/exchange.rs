@@ -1,4 +1,4 @@
-//! One of the slowest exchanges: what its time went with, and what its thread waited for.
+//! One of the slowest exchanges: what its time was spent on, and what its thread waited for.
 
 use recording::tables::{Exchange, RequestPart, Wait};
 use recording::{RowRef, Waker};
@@ -14,7 +14,7 @@ const NO_ROW: RowRef = RowRef {
     segment: 0,
     row: 0,
 };
-/// Waits told of one exchange.
+/// Waits reported per exchange.
 const MAX_WAITS: usize = 3;
 
 /// A slow exchange.
@@ -60,7 +60,7 @@ pub struct Slept {
 }
 
 impl Slow {
-    /// Of each service.
+    /// How many are kept per service.
     pub(super) const MOST: usize = 5;
 
     /// How long an exchange took, ns: all its parts.
@@ -99,17 +99,17 @@ impl Slept {
         Slept::longest(waits.into_iter().flatten())
     }
 
-    /// The same, among rows that no story holds.
+    /// The same from rows that no story holds.
     pub fn among(waits: &[Wait], x: &Exchange) -> Vec<Slept> {
         let (from_ns, to_ns) = Slept::within(x);
         let its = waits.iter().filter(|w| Some(w.tid) == x.tid);
         let its = its.filter(|w| w.time_ns > from_ns && w.time_ns <= to_ns);
-        // Of which row it was is not told.
+        // Their rows are not reported.
         let its = its.map(|w| Waited::of(NO_ROW, w.clone()));
         Slept::longest(its.collect::<Vec<_>>().iter())
     }
 
-    /// Waits that ended between these moments are of an exchange.
+    /// Waits that ended between these moments belong to the exchange.
     fn within(x: &Exchange) -> (u64, u64) {
         (x.began_ns, x.began_ns.saturating_add(Slow::took_ns(x)))
     }
@@ -127,7 +127,7 @@ impl Slept {
             awaited: wait.cause.as_ref().map(|arrival| arrival.from),
             woken_by: match wait.waker {
                 Waker::Task => wait.waker_comm.to_string(),
-                // Whoever runs on that CPU is a bystander.
+                // The task on that CPU is a bystander.
                 _ => wait.waker.to_string(),
             },
             state: wait.state.to_string(),

@@ -2,11 +2,11 @@
 
 use recording::tables::{Request, RequestPart};
 
-/// Where more than this share of the exchanges overlapped, or was not asked for, requests and answers
-/// cannot be told to belong together.
+/// Where more than this share of the exchanges overlapped, or was not asked for, requests cannot be matched with
+/// answers.
 const MULTIPLEXED: f64 = 0.05;
 
-/// Adds what another second told of the same listener or destination; what was open is told by the later.
+/// Adds another second of the same listener or destination; what was open is taken from the later one.
 pub fn add_requests(all: &mut Request, more: &Request) {
     if more.time_ns >= all.time_ns {
         all.open = more.open.or(all.open);
@@ -45,8 +45,8 @@ pub fn exchanged_ns(row: &Request) -> u64 {
     parts.fold(0, |sum, part| sum.saturating_add(row.part_ns(part)))
 }
 
-/// Whether so many of a row's exchanges overlapped, or were not asked for, that requests and answers cannot be
-/// told to belong together.
+/// Whether so many of a row's exchanges overlapped, or were not asked for, that requests cannot be matched with
+/// answers.
 pub fn is_multiplexed(row: &Request) -> bool {
     let overlapped = row.overlapped.saturating_add(row.pushed);
     overlapped as f64 > row.exchanges as f64 * MULTIPLEXED

@@ -1,4 +1,4 @@
-//! The exchanges of a service as whoever judges them needs them: all together, and the slowest one by one.
+//! The exchanges of a service as judging them needs them: all together, and the slowest one by one.
 
 use recording::RowRef;
 use recording::tables::{Exchange, Request};
@@ -23,7 +23,7 @@ pub struct Exchanges {
     pub busiest: Option<RowRef>,
     /// The longest time in which nothing was answered, and something asked.
     pub silence: Option<Silence>,
-    /// The one that went on as it was looked at last.
+    /// The silence that was still going on at the last look.
     pub silent_now: Option<Silence>,
     /// In how many seconds some were given up.
     pub given_up_in: u64,
@@ -60,12 +60,12 @@ impl Exchanges {
         }
     }
 
-    /// How many took so long or longer, as exactly as the steps of the histogram are fine.
+    /// How many took this long or longer, as exactly as the steps of the histogram allow.
     pub fn as_long(&self, ns: u64) -> u64 {
         self.response.as_long(ns)
     }
 
-    /// How many took so long or longer, and how long all of these together, ns.
+    /// How many took this long or longer, and how long all of these together, ns.
     pub fn beyond(&self, ns: u64) -> (u64, u64) {
         self.response.beyond(ns)
     }

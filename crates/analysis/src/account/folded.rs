@@ -7,10 +7,10 @@ use crate::listeners::Listeners;
 use super::service::{MAX_SERVICES, ServiceKey, Sums, place_by};
 use super::state::{Role, Spent};
 
-/// Sums over ends that were forgotten, so that a share of all ends stays one.
+/// Sums over ends that were forgotten, so that shares are still of all ends.
 #[derive(Debug, Default)]
 pub(crate) struct FoldedEnds {
-    /// By service and, of ends that connect, the process that did.
+    /// By service and, for ends that connect, by the process that did.
     by_caller: BoundedTree<(ServiceKey, Option<u32>), Sums, MAX_SERVICES>,
 }
 
@@ -45,7 +45,7 @@ impl FoldedEnds {
         self.by_caller.iter()
     }
 
-    /// Ends of which it is not known of which service they were.
+    /// Ends whose service is not known.
     pub(super) fn untold(&self) -> u64 {
         self.by_caller.folded()
     }
@@ -56,7 +56,7 @@ impl FoldedEnds {
 pub struct Forgotten {
     /// The service.
     pub service: ServiceKey,
-    /// Of ends that connect, the process that did, if it is known.
+    /// The process that connected, if the ends connect and it is known.
     pub pid: Option<u32>,
     /// How many.
     pub ends: u64,

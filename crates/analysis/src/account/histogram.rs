@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::bounded::BoundedTree;
 use crate::words;
 
-/// Steps of a histogram: more than any recorder writes, and few enough for one that was made to hurt.
+/// Steps of a histogram: more than any recorder writes, and few enough for a recording that was made to hurt.
 const MAX_STEPS: usize = 512;
 
 /// How long something took, s.
@@ -43,7 +43,7 @@ impl Histogram {
         }
     }
 
-    /// How many took so long or longer, and how long all of them together, ns.
+    /// How many took this long or longer, and how long all of them together, ns.
     pub(super) fn beyond(&self, ns: u64) -> (u64, u64) {
         let beyond = self.0.iter().filter(|((from, _), _)| *from >= ns);
         beyond.fold((0, 0), |(count, sum): (u64, u64), ((from, to), n)| {
@@ -55,7 +55,7 @@ impl Histogram {
         })
     }
 
-    /// How many took so long or longer, those of the same step included.
+    /// How many took this long or longer, those of the same step included.
     pub(super) fn as_long(&self, ns: u64) -> u64 {
         let as_long = self.0.iter().filter(|((_, to), _)| *to > ns);
         as_long.fold(0, |sum, (_, n)| sum.saturating_add(*n))

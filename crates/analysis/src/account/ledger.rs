@@ -6,12 +6,12 @@ use super::state::{Role, Seen, Spent, State};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
-/// Bytes moved both ways between two samples, at least so many each, are no request and answer.
+/// Where at least this many bytes moved each way between two samples, they are no request and answer.
 const DUPLEX_BYTES: u64 = 1 << 20;
-/// So many segments received for each that was sent are a stream, not requests: a request that fits the
-/// first window of its connection has ten.
+/// This many segments received for each one sent are a stream, not requests: a request that fits the first window of
+/// its connection has ten.
 const STREAM_SEGMENTS: u32 = 11;
-/// A silence of so many of its usual gaps ends a stream.
+/// A silence this many times as long as its usual gap ends a stream.
 const STREAM_GAPS: u64 = 4;
 
 /// Time by what samples show, before it is known which end asks; every ns between the establishment and
@@ -34,15 +34,15 @@ pub struct Ledger {
     received: u64,
     /// Segments with data, in and out.
     segments: (u32, u32),
-    /// Samples of each state; those of the two that need a role at [`State::Owing`] (received last) and
+    /// Samples of each state; those of the two that need a role count at [`State::Owing`] (received last) and
     /// [`State::Awaiting`] (sent last).
     instants: [u32; State::ALL.len()],
     pub(crate) duplex: bool,
 }
 
 impl Ledger {
-    /// The first sample of an end, which counts for the time since it was established, too; of an older
-    /// one, since the recording began.
+    /// The first sample of an end, which also counts for the time since it was established, or, for an older one,
+    /// since the recording began.
     pub(crate) fn begin(row: &Socket, since_ns: u64, older: bool) -> Ledger {
         let now = Seen::of(row);
         let mut ledger = Ledger {
@@ -96,7 +96,7 @@ impl Ledger {
             (None, Some(r)) => (r, r, self.last),
             (None, None) => (to, to, self.last),
         };
-        // Where nothing moved meanwhile nothing tells when the state changed: the first sample's holds.
+        // If nothing moved in between, nothing shows when the state changed: the first sample's holds.
         let still = first <= from && second <= from;
         let now_or_last = if still { self.last } else { now };
         // What held data back did so for most of the time that data took to move.
@@ -111,8 +111,8 @@ impl Ledger {
         self.count(now);
     }
 
-    /// Whether what arrives is part of a stream: many segments for each that we sent, and the last so
-    /// lately that the next may be on its way.
+    /// Whether what arrives is part of a stream: many segments for each that we sent, and the last so recent that the
+    /// next may be on its way.
     fn streams(&self, row: &Socket, over_ns: u64) -> bool {
         let now = segments(row);
         let came = now.0.saturating_sub(self.segments.0);
@@ -146,7 +146,7 @@ impl Ledger {
 
     fn put(&mut self, seen: Seen, ns: u64) {
         match seen {
-            // Counted by the kernel, and told above.
+            // Counted by the kernel, and added above.
             Seen::Is(State::PeerWindow) => self.spent.add(State::Path, ns),
             Seen::Is(state) => self.spent.add(state, ns),
             Seen::Sent => self.sent_ns = self.sent_ns.saturating_add(ns),

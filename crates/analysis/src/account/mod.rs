@@ -43,8 +43,8 @@ use crate::{Story, Waited, words};
 use queued::Queued;
 use service::{MAX_SERVICES, Sums, place_by, spent};
 
-/// With so many samples of its short connections, the time of those that were missed is shared out as
-/// they say: each share is then off by 10 percentage points at most, two times in three.
+/// With this many samples of a service's short connections, the time of those that were missed is shared out in
+/// proportion to them: each share is then off by 10 percentage points at most, two times in three.
 const ENOUGH_SAMPLES: u64 = 25;
 
 /// What the ends of one service on this host spent their time with.
@@ -102,7 +102,7 @@ pub fn account(story: &Story) -> (Vec<Service>, u64) {
     let mut requests = story
         .requests
         .by_service(story.start_ns, &story.listeners, &story.waits);
-    // Requests are told though none of their connections were kept.
+    // Requests are reported even if none of their connections were kept.
     requests.keys().for_each(|key| {
         all.slot(*key, Sums::default);
     });
@@ -204,7 +204,7 @@ pub fn forgotten(story: &Story) -> impl Iterator<Item = Forgotten> {
     })
 }
 
-/// How many ends of some services are no longer kept one by one: of shares of all of them they are a part.
+/// How many ends of these services are no longer kept one by one: shares of all ends must include them.
 pub fn forgotten_ends(story: &Story, of: impl Fn(ServiceKey) -> bool) -> u64 {
     let all = forgotten(story).filter(|f| of(f.service));
     all.fold(0, |sum, f| sum.saturating_add(f.ends))

@@ -1,4 +1,4 @@
-//! What the time of exchanges went with: the parts of it, and whose they were.
+//! What the time of exchanges was spent on: its parts, and whose they were.
 
 use recording::tables::RequestPart;
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Each as this says, s.
+    /// Each part as `s` gives it, s.
     pub(super) fn of(s: impl Fn(RequestPart) -> f64) -> Parts {
         Parts {
             accept: s(RequestPart::Accept),
@@ -49,7 +49,7 @@ impl Parts {
         application + self.send + self.repair + elsewhere
     }
 
-    /// Whose it was, where each of so many exchanges took a round trip of this many seconds.
+    /// Whose time it was, given that each of so many exchanges took a round trip of this many seconds.
     pub(super) fn whose(&self, role: Role, exchanges: u64, round_trip_s: Option<f64>) -> Whose {
         let elsewhere = self.receive + self.awaited;
         let network = match (role, round_trip_s) {

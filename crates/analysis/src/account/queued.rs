@@ -11,8 +11,7 @@ use crate::transfers::{Transfer, Transfers};
 pub(super) struct Queued(AHashMap<(u32, Addr), Filled>);
 
 struct Filled {
-    /// A round trip of the transfers in the median, µs: their segments are acknowledged by themselves, and not with an
-    /// answer.
+    /// Median round trip of the transfers, µs: their segments are acknowledged by themselves, and not with an answer.
     rtt_us: u32,
     /// The longest that one of them had something to send, µs.
     busy_us: u64,
@@ -36,8 +35,9 @@ impl Queued {
         Queued(filled.collect())
     }
 
-    /// How a connection that asks beside them waits in that queue. Its own round trips are no shorter than the path's, as
-    /// answers come with acknowledgements; so where they are, its packets do not wait there.
+    /// How a connection that asks beside them waits in that standing queue. Answers come with acknowledgements, so
+    /// its own round trips are no shorter than the path's; if they are shorter than the queue's, its packets do not
+    /// wait there.
     pub(super) fn beside(&self, conn: &Conn, own: &Transfer) -> Wait {
         let filled = self.0.get(&(conn.netns, conn.remote.addr));
         let longest_us = own.rtts.all().iter().max();
@@ -56,24 +56,24 @@ impl Queued {
     }
 }
 
-/// What connections wait in a queue that transfers fill.
+/// How long connections wait in a queue that transfers fill.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Wait {
-    /// What it adds to a round trip, of all times, ns: of requests that come at any time.
+    /// What it adds to a round trip on average over the whole time, ns: for requests that come at any time.
     each_ns: u64,
-    /// No more of the time in which it stood can have been waited in it, ns: who asks as soon as it is answered asks less
-    /// often meanwhile.
+    /// The longest that can have been spent waiting in it while it stood, ns: a client that asks as soon as it is
+    /// answered asks less often meanwhile.
     most_ns: u64,
 }
 
 impl Wait {
-    /// Of another end besides.
+    /// Adds another end's.
     pub(super) fn add(&mut self, other: Wait) {
         self.each_ns = self.each_ns.saturating_add(other.each_ns);
         self.most_ns = self.most_ns.saturating_add(other.most_ns);
     }
 
-    /// What it adds to each of so many exchanges of so many ends, s.
+    /// What it adds to each exchange, given so many ends and exchanges in all, s.
     pub(super) fn of_each(&self, ends: u64, exchanges: u64) -> f64 {
         let each = self.each_ns as f64 / ends.max(1) as f64;
         each.min(self.most_ns as f64 / exchanges.max(1) as f64) / 1e9
@@ -86,7 +86,7 @@ mod tests {
     use crate::Story;
     use synth::{CLIENT, Fixture, cases};
 
-    /// How those wait that send little beside three uploads.
+    /// How connections that send little wait beside three uploads.
     fn beside(f: &Fixture) -> Vec<Wait> {
         let written = f.write().unwrap();
         let story = Story::read(&written.recording).unwrap();
@@ -104,7 +104,7 @@ mod tests {
         let mut all = Wait::default();
         waits.iter().for_each(|w| all.add(*w));
         assert_eq!((all.of_each(2, 20) * 1e3) as u64, 209);
-        // Of eight seconds each waits 209 of 230 ms, however many requests that is.
+        // Each waits 209 of every 230 ms for eight seconds, however many requests that is.
         let seconds = all.of_each(2, 100_000) * 1e5;
         assert!((14.0..14.7).contains(&seconds), "{seconds}");
     }

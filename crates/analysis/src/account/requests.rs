@@ -13,8 +13,8 @@ use super::state::Role;
 use crate::bounded::Interest;
 use crate::words;
 
-/// Of the exchanges of a service that are told one by one, the slowest are kept: more than the 20 on one
-/// connection that make a finding.
+/// The slowest of a service's exchanges that are kept one by one: more than the 20 on one connection that make a
+/// finding.
 const MAX_SLOW: usize = 32;
 
 /// The requests of one service on this host, and their answers.
@@ -83,7 +83,7 @@ impl Interest for Sums {
 }
 
 impl Requests {
-    /// Says how long a round trip is: then network and peer are told apart.
+    /// Sets how long a round trip is: then network and peer can be told apart.
     pub fn round_trip(&mut self, role: Role, s: f64) {
         self.round_trip_s = Some(words::rounded(s));
         self.whose_s = self.spent_s.whose(role, self.exchanges, Some(s));
@@ -98,7 +98,7 @@ impl Sums {
             .open
             .unwrap_or(0)
             .saturating_add(other.all.open.unwrap_or(0));
-        // Where another address was served nothing is told.
+        // Only if one of the addresses was not used is a silence at the other one of the whole service.
         let one = match (self.all.exchanges, other.all.exchanges) {
             (0, _) => other.silences,
             (_, 0) => self.silences,
@@ -126,7 +126,7 @@ impl Sums {
         self.slowest.extend(more);
         self.slowest
             .sort_by_key(|(_, x)| std::cmp::Reverse(Slow::took_ns(x)));
-        // Of those that were given up as many: they need not be the slowest.
+        // As many of those given up, which need not be the slowest.
         let mut kept = [0; 2];
         self.slowest.retain(|(_, x)| {
             let kept = &mut kept[usize::from(x.given_up == Some(true))];

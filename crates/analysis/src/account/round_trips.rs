@@ -5,11 +5,11 @@ use recording::tables::Socket;
 use crate::bounded::{BoundedMap, Interest};
 use crate::place::Endpoint;
 
-/// The shortest round trips of connections, by their namespace and other end: of `MOST` destinations at most.
+/// The shortest round trips of connections, by their namespace and other end, for at most `MOST` destinations.
 #[derive(Debug, Default)]
 pub struct RoundTrips<const MOST: usize>(BoundedMap<(u32, Endpoint), Sum, MOST>);
 
-/// Of how many samples, and all together, us.
+/// How many samples, and their sum, µs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     samples: u64,
@@ -27,8 +27,8 @@ impl Interest for Sum {
 }
 
 impl<const MOST: usize> RoundTrips<MOST> {
-    /// A sample, of which the shortest round trip so far counts: an acknowledgement that comes with an answer
-    /// takes as long as the answer.
+    /// A sample; its shortest round trip so far counts, because an acknowledgement that comes with an answer takes as
+    /// long as the answer.
     pub fn add(&mut self, row: &Socket) {
         let shortest = row.min_rtt_us.filter(|us| *us > 0);
         if let Some(us) = shortest {
@@ -37,7 +37,7 @@ impl<const MOST: usize> RoundTrips<MOST> {
         }
     }
 
-    /// A handshake in which nothing was retransmitted, which took so long, ns.
+    /// A handshake that took so long, ns, and in which nothing was retransmitted.
     pub fn handshake(&mut self, netns: u32, to: Endpoint, took_ns: u64) {
         self.slot((netns, to), 1, took_ns / 1_000);
     }

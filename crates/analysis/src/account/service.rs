@@ -8,13 +8,13 @@ use crate::place::Endpoint;
 use super::queued::Wait;
 use super::state::{Role, Spent, State};
 
-/// Services told apart; of more, the ends of those that waited least are counted.
+/// Services kept apart; with more, the ends of those that waited least are counted.
 pub(super) const MAX_SERVICES: usize = 1 << 14;
 
 /// A service as an end belongs to one: its namespace, the end's role, and where it listens or connects to.
 pub type ServiceKey = (u32, Role, Endpoint);
 
-/// Of one service, as it comes together.
+/// One service, as it comes together.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sums {
     pub(super) owner: Option<(u32, String)>,
@@ -24,9 +24,9 @@ pub(super) struct Sums {
     /// Samples of all ends, and of those that were seen to be established, by state.
     pub(super) samples: u64,
     pub(super) short: Spent,
-    /// Shortest round trips of its ends, ns, and of how many ends.
+    /// The sum of the shortest round trips of its ends, ns, and the number of ends.
     pub(super) round_trips: (u64, u64),
-    /// What they wait in queues that transfers fill.
+    /// What its ends wait in queues that transfers fill.
     pub(super) queued: Wait,
 }
 
@@ -94,7 +94,7 @@ pub(super) fn spent(span: (u64, u64), conn: &Conn, sampled: Option<&Sampled>, ro
     let until = conn.ended_ns.unwrap_or(end_ns).min(end_ns);
     let established = match (conn.side, conn.established_ns, conn.outcome) {
         (_, Some(ns), _) => ns,
-        // It never was.
+        // It never was established.
         (_, None, Outcome::Pending | Outcome::Failed) => until,
         (Side::Older, ..) => start_ns,
         (_, None, _) => conn.start_ns,

@@ -1,4 +1,4 @@
-//! When a service answered nothing though it had been asked.
+//! When a service answered nothing although requests were open.
 
 use recording::tables::Request;
 
@@ -11,7 +11,7 @@ pub struct Silence {
     pub to_ns: u64,
     /// The most exchanges that were under way when a second of it ended.
     pub open: u64,
-    /// Of these, how many more than when its first second ended: asked meanwhile, and not answered either.
+    /// How many more were open than when its first second ended: asked meanwhile, and not answered either.
     pub asked: u64,
     /// How long all of them waited in it, ns.
     pub waited_ns: u64,
@@ -64,7 +64,7 @@ impl Silences {
         }
     }
 
-    /// Adds the seconds that follow; one that goes on from one to the other counts as two.
+    /// Adds the seconds that follow; a silence that goes on from one to the other counts as two.
     pub(super) fn follow(&mut self, later: &Silences) {
         let longest = [self.longest, later.longest].into_iter().flatten();
         *self = Silences {
@@ -103,7 +103,7 @@ mod tests {
             longest(&[busy, waits(3), busy, waits(2), waits(2)]),
             Some((2, 2))
         );
-        // Nobody looked what was open.
+        // What was open was not recorded.
         assert_eq!(
             longest(&[busy, waits(3), (0, None), waits(3)]),
             Some((3, 3))

@@ -26,7 +26,7 @@ pub enum State {
     Repair,
     /// Data waits to be sent, and neither the peer's window nor our send buffer holds it back.
     Path,
-    /// More of what the peer sends is on its way: it has not ended what it says.
+    /// More of what the peer sends is on its way: it has not finished.
     Receiving,
     /// The last that moved was a request: our application owes the answer.
     Owing,
@@ -104,7 +104,7 @@ impl State {
         )
     }
 
-    /// Nobody waits in it for TCP, the network or an application.
+    /// Nothing waits in it for TCP, the network or an application.
     pub fn is_quiet(self) -> bool {
         matches!(self, State::Idle | State::Closing | State::Unsampled)
     }
@@ -165,9 +165,9 @@ impl Seen {
         Seen::last(row)
     }
 
-    /// What moved last, by how long ago each direction moved. In the same tick of the kernel's clock an
-    /// exchange counts as over, unless the peer acknowledged what we sent later than that, or not yet:
-    /// an answer would have carried the acknowledgement.
+    /// What moved last, by how long ago each direction moved. If both moved in the same tick of the kernel's clock,
+    /// the exchange counts as over, unless the peer acknowledged what we sent later than that, or not yet: an answer
+    /// would have carried the acknowledgement.
     fn last(row: &Socket) -> Seen {
         let ever = |segments: Option<u32>| segments.is_some_and(|n| n > 0);
         match (ever(row.data_segs_out), ever(row.data_segs_in)) {
@@ -214,7 +214,7 @@ impl Spent {
         self.0.iter().fold(0, |sum, ns| sum.saturating_add(*ns))
     }
 
-    /// Time in which somebody waited for something, ns.
+    /// Time spent waiting for something, ns.
     pub fn waiting(&self) -> u64 {
         self.sum(|s| !s.is_quiet())
     }
@@ -224,7 +224,7 @@ impl Spent {
         self.sum(State::is_sending)
     }
 
-    /// Time that was not idle, or may not have been: what no sample says counts, ns.
+    /// Time that was not idle, or may not have been, as unsampled time counts, ns.
     pub fn awake(&self) -> u64 {
         self.sum(|s| !matches!(s, State::Idle | State::Closing))
     }
@@ -247,8 +247,8 @@ impl Spent {
         }
     }
 
-    /// Gives what no sample says to the states in proportion to `like`; all of it stays where it is
-    /// when `like` has none.
+    /// Shares unsampled time out among the states in proportion to `like`; if `like` has none, all of it stays where
+    /// it is.
     pub(crate) fn share_out(&mut self, like: &Spent) {
         let whole = like.total();
         if whole == 0 {

@@ -28,7 +28,7 @@ fn connects(nth: u64) -> Event {
     change(nth, 0, TcpState::Close, TcpState::SynSent)
 }
 
-/// One that was well.
+/// A connection without trouble.
 fn well(nth: u64) -> [Event; 3] {
     use TcpState::{Close, Established, LastAck, SynSent};
     [
@@ -140,7 +140,7 @@ fn at(nth: u64) -> crate::place::EventRow {
     row.into()
 }
 
-/// Feeds connections that end as told, with room made as a story makes it.
+/// Feeds connections that end as given, making room as a story does.
 fn fed(ends: &[Option<bool>], most: usize) -> (Connections, u64) {
     let mut conns = Connections::since(0, most);
     let mut told = 0;

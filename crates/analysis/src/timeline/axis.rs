@@ -114,7 +114,7 @@ pub struct Amounts {
 }
 
 impl Amounts {
-    /// Between two moments so much came.
+    /// Adds an amount that came between two moments.
     pub fn spread(&mut self, from_ns: u64, to_ns: u64, amount: f64) {
         let axis = self.axis;
         let (from, to) = (from_ns.max(axis.start_ns), to_ns);
@@ -161,7 +161,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// From one moment to another it was so much; where several hold the largest counts.
+    /// Sets a value that held from one moment to another; where several overlap, the largest counts.
     pub fn hold(&mut self, from_ns: u64, to_ns: u64, value: f64) {
         let axis = self.axis;
         let Some(to) = axis.bin(to_ns) else { return };

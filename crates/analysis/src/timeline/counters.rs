@@ -6,9 +6,9 @@ use recording::{Error, Recording, Text};
 use super::{Amounts, Axis};
 use crate::bounded::BoundedTree;
 
-/// Namespaces whose samples are told apart; a host has some hundreds.
+/// Namespaces whose samples are kept apart; a host has a few hundred.
 const MAX_NAMESPACES: usize = 1 << 16;
-/// The counters of a sample are read within some ms of each other.
+/// The counters of a sample are read within a few ms of each other.
 const ONE_SAMPLE_NS: u64 = 50_000_000;
 
 /// A counter: its namespace, group and name.
@@ -39,7 +39,7 @@ pub fn counters(recording: &Recording, axis: Axis, of: &[CounterName]) -> Result
         of: vec![axis.amounts(); of.len()],
         folded: 0,
     };
-    // Of each namespace the sample before and this one, ns.
+    // Per namespace, the times of the previous and of this sample, ns.
     let mut samples: BoundedTree<u32, (u64, u64), MAX_NAMESPACES> = BoundedTree::default();
     for batch in recording.scan::<Counter>()? {
         for (_, c) in batch?.rows() {

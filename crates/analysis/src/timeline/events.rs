@@ -8,7 +8,7 @@ use recording::{Error, Recording, RetransmitKind, Text};
 use super::{Axis, Counts};
 use crate::Activity;
 
-/// Kinds and reasons counted apart; a kernel has some hundred.
+/// Kinds and reasons counted apart; a kernel has a few hundred.
 const MAX_NAMES: usize = 256;
 
 /// Events per bin.

@@ -1,7 +1,7 @@
-//! Series over time on one axis, for whoever draws them.
+//! Series over time on one axis, for charts.
 //!
-//! Which ones are worth it the [`Story`](crate::Story) knows: each table is read once more, for what is
-//! asked of it only, so that memory depends on what is drawn and not on the recording.
+//! The [`Story`](crate::Story) knows which ones are worth it: each table is read once more, only for what is asked of
+//! it, so that memory depends on what is drawn and not on the recording.
 
 mod axis;
 mod counters;

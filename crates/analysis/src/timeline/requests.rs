@@ -20,7 +20,7 @@ const KEPT: usize = 64;
 pub struct Parts {
     /// How long each is, s: whole seconds.
     pub width_s: f64,
-    /// The requests of each, as far as they are not told one by one: neither percentiles nor slow ones.
+    /// The requests of each part as sums: neither percentiles nor slow ones.
     pub requests: Vec<BTreeMap<ServiceKey, Requests>>,
 }
 

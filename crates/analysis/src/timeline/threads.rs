@@ -26,8 +26,8 @@ pub struct Interval {
     pub spent: Microstates,
 }
 
-/// What each of these threads did (process and id), in their order, in at most so many intervals:
-/// neighbours are joined until they are few enough.
+/// What each of these threads did (process and id), in their order, in at most this many intervals: neighbours are
+/// joined until they are few enough.
 ///
 /// # Errors
 ///

@@ -9,8 +9,8 @@ use super::profile::clean;
 
 /// Input beyond this is refused: what was meant to be a profile is something else.
 const MAX_BYTES: u64 = 1 << 30;
-/// Of deeper stacks the outermost and the innermost frames are kept; `perf` gives 127 unless told
-/// otherwise, and nobody reads a graph of more.
+/// Deeper stacks keep their outermost and innermost frames; `perf` gives 127 unless told otherwise, and a graph of
+/// more cannot be read.
 const MAX_DEPTH: usize = 1024;
 /// What stands for the frames between.
 const CUT: &str = "…";

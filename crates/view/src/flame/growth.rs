@@ -37,8 +37,8 @@ impl Growth {
     }
 }
 
-/// Every function with its share of all samples, idle ones included; the largest own share first. Of
-/// waits, the largest share with what it called.
+/// Every function with its share of all samples, idle ones included; the largest own share first. For waits, the
+/// largest share with callees first.
 pub fn shares(profile: &Profile) -> Vec<Share> {
     let mut found: HashMap<&str, (u64, u64)> = HashMap::new();
     let mut seen: AHashSet<&str> = AHashSet::new();
@@ -65,7 +65,7 @@ pub fn shares(profile: &Profile) -> Vec<Share> {
         .collect();
     let weight = |s: &Share| match profile.unit {
         Unit::Samples => s.own,
-        // Every wait ends in the same function: which is around it tells.
+        // Every wait ends in the same function: what is around it tells them apart.
         Unit::Microseconds => s.with_callees,
     };
     shares.sort_by(|a, b| {
@@ -75,8 +75,8 @@ pub fn shares(profile: &Profile) -> Vec<Share> {
     shares
 }
 
-/// Every function of the two, that which grew most first. Shares are of all samples, idle ones
-/// included: what grew took time that was free before. Of waits they are those with callees.
+/// Every function of the two, the one that grew most first. Shares are of all samples, idle ones included: what grew
+/// took time that was free before. For waits they are those with callees.
 pub fn growth(before: &Profile, after: &Profile) -> Vec<Growth> {
     let mut found: HashMap<String, (f64, f64)> = HashMap::new();
     let measure = |s: &Share| match after.unit {

@@ -1,15 +1,15 @@
-//! The names of threads that are told apart, those that took most; however often threads rename themselves.
+//! The names of threads that are kept apart, those that took most, however often threads rename themselves.
 
 use ahash::{AHashMap, AHashSet, RandomState};
 use analysis::words::{count, plural};
 use recording::Text;
 
-/// Names that are told apart at most; a dense host has some hundred programs, whose threads have a thousand names. No
-/// picture has room for more.
+/// The most names that are kept apart; a dense host has a few hundred programs, whose threads have a thousand names.
+/// No picture has room for more.
 const MOST: usize = 4_096;
 /// What stands for the others.
 const OTHERS: &str = "(other names)";
-/// Names folded that are counted one by one, a megabyte of them; of more it is said that there are more.
+/// Folded names that are counted one by one, a megabyte of them; beyond that, it is only said that there are more.
 const COUNTED: usize = 1 << 17;
 
 /// How much each name took.
@@ -18,7 +18,7 @@ pub(super) struct Names {
     /// By their hashes: they may come again.
     folded: AHashSet<u64>,
     hasher: RandomState,
-    /// What stands for the names that are not told apart.
+    /// What stands for the names that are not kept apart.
     others: Text,
 }
 
@@ -33,7 +33,7 @@ impl Default for Names {
     }
 }
 
-/// How many names of threads are told together, as other names.
+/// How many names of threads are joined as other names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Folded {
     /// As many as were counted.
@@ -43,7 +43,7 @@ pub struct Folded {
 }
 
 impl Folded {
-    /// That they are, in words; `None` when every name is told.
+    /// A sentence that says so; `None` when every name is kept apart.
     pub fn says(self) -> Option<String> {
         let names = match (self.names, self.more) {
             (0, _) => return None,
@@ -74,7 +74,7 @@ impl Names {
     /// Half at once, so that each new name pays for a fixed number of others that are looked at.
     fn fold(&mut self) {
         let mut ranks: Vec<(u64, Text)> = self.known.drain().map(|(name, n)| (n, name)).collect();
-        // Equals by their names: what is kept must not depend on the order of a hash map.
+        // Ties go by name: what is kept must not depend on the order of a hash map.
         ranks.sort_unstable();
         let kept = ranks.split_off(ranks.len() - MOST);
         let hashes = ranks.iter().map(|(_, name)| self.hasher.hash_one(&**name));
@@ -83,7 +83,7 @@ impl Names {
         self.known = kept.into_iter().map(|(n, name)| (name, n)).collect();
     }
 
-    /// The name itself, if it is told apart.
+    /// The name itself, if it is kept apart.
     pub(super) fn told(&self, name: Text) -> Text {
         if self.known.contains_key(&name) {
             name

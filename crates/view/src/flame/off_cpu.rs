@@ -66,7 +66,7 @@ pub fn off_cpu(recording: &Recording, filter: &Filter) -> Result<Profile, Error>
     Ok(profile)
 }
 
-/// The same waits without the names that are no longer told apart.
+/// The same waits without the names that are no longer kept apart.
 fn with_fewer_names(sums: AHashMap<Key, u64>, names: &Names) -> AHashMap<Key, u64> {
     let mut fewer = AHashMap::new();
     for (key, us) in sums {
@@ -94,7 +94,7 @@ fn fold(stacks: &Stacks, key: &Key) -> String {
     };
     let mut folded = format!("{};{call};{waker}", clean(&key.comm));
     if let Some(mut places) = key.stack.and_then(|id| stacks.places(id)) {
-        // Whom an interrupt came upon has no part in what it woke.
+        // The task that an interrupt came upon has no part in what it woke.
         if key.waker != Waker::Task {
             within_softirq(&mut places);
         }

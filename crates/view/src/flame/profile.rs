@@ -18,7 +18,7 @@ pub struct Choice {
     pub filter: Filter,
     /// On these CPUs; empty means all.
     pub cpus: Vec<u32>,
-    /// In softirqs only, whoever they interrupted.
+    /// In softirqs only, whatever they interrupted.
     pub softirq: bool,
 }
 
@@ -47,9 +47,9 @@ impl Unit {
 pub struct Profile {
     /// What the numbers are.
     pub unit: Unit,
-    /// The number of each stack, which is its functions, the outermost first, joined by `;`.
+    /// The number of each stack; a stack is its functions, the outermost first, joined by `;`.
     pub stacks: BTreeMap<String, u64>,
-    /// What was looked at: that in the stacks, idle samples, those left out.
+    /// All that was looked at: what is in the stacks, idle samples, those left out.
     pub samples: u64,
     /// The CPU was idle.
     pub idle: u64,
@@ -58,16 +58,16 @@ pub struct Profile {
     pub cpus_idle: Option<f64>,
     /// In more different stacks than are kept.
     pub left_out: u64,
-    /// The names of threads that are told together.
+    /// The names of threads that are not kept apart.
     pub names: Folded,
 }
 
 /// Different stacks that are kept; a busy host has some thousand on each CPU.
 pub(super) const MAX_STACKS: usize = 1 << 17;
-/// Bytes of the stacks of a profile: so many of 500 bytes each, as stacks are. Of deeper ones with longer names those
-/// that weigh least are left out.
+/// Bytes of the stacks of a profile: as many as above at 500 bytes each, a usual length. If they are deeper or have
+/// longer names, those that weigh least are left out.
 const MAX_BYTES: usize = 64 << 20;
-/// CPUs that are told apart.
+/// CPUs that are kept apart.
 const MAX_CPUS: usize = 4_096;
 /// A function of the kernel, as flame graphs colour it.
 const KERNEL: &str = "_[k]";
@@ -78,7 +78,7 @@ const SOFTIRQ: &[&str] = &["handle_softirqs", "__do_softirq"];
 pub struct Samples {
     counts: AHashMap<Key, u64>,
     cpus: BTreeMap<u32, OfCpu>,
-    /// Of CPUs beyond those that are told apart.
+    /// Samples of CPUs beyond those that are kept apart.
     further: u64,
     stacks: Stacks,
     names: Names,
@@ -100,12 +100,12 @@ struct OfCpu {
     all: u64,
     idle: u64,
     left_out: u64,
-    /// Of these, in softirqs.
+    /// Of these, samples in softirqs.
     left_out_softirq: u64,
 }
 
 impl Samples {
-    /// Those of the tasks that the filter asks for.
+    /// The samples of the tasks that the filter asks for.
     pub fn read(recording: &Recording, filter: &Filter) -> Result<Samples, Error> {
         let mut samples = Samples {
             counts: AHashMap::new(),
@@ -154,7 +154,7 @@ impl Samples {
         }
     }
 
-    /// Tells the names together that are no longer told apart.
+    /// Joins the names that are no longer kept apart.
     fn with_fewer_names(&mut self) {
         for (key, n) in std::mem::take(&mut self.counts) {
             let comm = self.names.told(key.comm);
@@ -169,8 +169,8 @@ impl Samples {
         cpus.into_iter().map(|(cpu, _)| *cpu).collect()
     }
 
-    /// The profile of some of them; the filter was applied when they were read. Samples of softirqs
-    /// alone are told without the task that they interrupted.
+    /// The profile of some of them; the filter was applied when they were read. A profile of softirqs alone leaves
+    /// out the tasks that they interrupted.
     pub fn profile(&self, cpus: &[u32], softirq: bool) -> Profile {
         let on = |cpu: &u32| cpus.is_empty() || cpus.contains(cpu);
         let mut profile = Profile {
@@ -223,8 +223,8 @@ impl Profile {
         })
     }
 
-    /// Takes what is alike, with how much that is, as the stacks that `fold` makes of it: those that weigh most, as long
-    /// as there is room.
+    /// Takes groups of what is alike, with their weights, as the stacks that `fold` makes of them: those that weigh
+    /// most, as long as there is room.
     pub(super) fn fill<K: Ord>(&mut self, mut alike: Vec<(K, u64)>, fold: impl Fn(&K) -> String) {
         alike.sort_unstable_by(|a, b| (b.1, &a.0).cmp(&(a.1, &b.0)));
         let mut bytes = 0;
@@ -246,7 +246,7 @@ impl Profile {
         let idle = self.idle as f64 / self.of_all();
         let told = format!("{} samples, idle {:.0} %", self.samples, 100.0 * idle);
         match self.cpus_idle {
-            // Ticks and samples are not one measure: some per cent are no difference.
+            // Ticks and samples are different measures: some per cent are no difference.
             Some(truly) if truly > idle + 0.05 => format!(
                 "{told}; the CPUs were {:.0} % idle: some idle samples are missing, and shares are of the recorded \
                  samples",
@@ -256,7 +256,7 @@ impl Profile {
         }
     }
 
-    /// All that was looked at, of which each stack has a share; never 0.
+    /// All that was looked at, the whole that stacks have shares of; never 0.
     pub fn of_all(&self) -> f64 {
         self.samples.max(1) as f64
     }
@@ -293,7 +293,7 @@ fn fold(
     folded
 }
 
-/// Leaves of a kernel stack what is within a softirq, if it passes through one.
+/// Reduces a kernel stack to what is within a softirq, if it passes through one.
 pub(super) fn within_softirq(places: &mut Vec<Option<&Place>>) {
     let is_softirq = |p: &Option<&Place>| p.is_some_and(|p| SOFTIRQ.contains(&&*p.function));
     if let Some(outermost) = places.iter().rposition(is_softirq) {

@@ -1,4 +1,4 @@
-//! Of each finding the line of the time lines that shows its symptom, and from when to when it held.
+//! For each finding, the line of the time lines that shows its symptom, and from when to when it held.
 
 use std::collections::BTreeMap;
 
@@ -98,7 +98,7 @@ fn counted(row: &Row, names: &Names) -> Option<(&'static str, String)> {
     })
 }
 
-/// The same of the host, for what has no line of its own: what it sends, how busy a CPU is.
+/// The same for the host, for what has no line of its own: what it sends, how busy a CPU is.
 fn of_host(row: &Row) -> Option<(&'static str, String)> {
     Some(match row {
         Row::Socket(_) => ("throughput", SENT.into()),
@@ -121,7 +121,7 @@ fn place(lines: &Timelines, chart: &str, line: &str) -> Option<(u32, u32)> {
     Some((at, line as u32))
 }
 
-/// Its episodes; of what has none from its beginning to when its symptom was last seen.
+/// Its episodes; without any, from its beginning to when its symptom was last seen.
 fn spans(
     finding: &explain::Finding,
     course: Option<&Course>,
@@ -136,7 +136,7 @@ fn spans(
         return Vec::new();
     };
     let from = since.after_start_s;
-    // Connections that were opened or accepted are who suffers, not the trouble: that may last longer.
+    // Connections that were opened or accepted suffer from the trouble, but are not it: it may last longer.
     let counts = |course: &&Course| {
         let chart = &lines.charts[course.chart as usize];
         chart.unit == "per s"

@@ -110,8 +110,8 @@ fn step(step: &explain::Step, rows: &BTreeMap<RowRef, Row>) -> Step {
     }
 }
 
-/// What most of its rows are of; the first of several as frequent. Counters confirm what others tell:
-/// they count where there is nothing else.
+/// The kind of most of its rows; the first of several as frequent. Counters confirm other rows: they count where
+/// there is nothing else.
 fn kind(step: &explain::Step, rows: &BTreeMap<RowRef, Row>) -> StepKind {
     let kinds = step.rows.iter().filter_map(|at| rows.get(at)).map(kind_of);
     let mut counts: Vec<(StepKind, usize)> = Vec::new();

@@ -17,7 +17,7 @@ const LEAST_SHARE: f64 = 0.0005;
 const MAX_DEPTH: usize = 256;
 /// What stands for the functions that were folded.
 const REST: &str = "…";
-/// Of fewer samples shares are a matter of chance: one in ten of 500 is right to a third.
+/// With fewer samples, shares are a matter of chance: one in ten of 500 is right to a third.
 const FEW: u64 = 500;
 
 /// The profiles of a recording, each with its id and title.
@@ -131,9 +131,9 @@ fn note(profile: &Profile) -> String {
     }
 }
 
-/// A stack of which some frames are in the tree: what is left of it, and its share of this and of the other recording.
+/// A stack with some of its frames in the tree: what is left of it, and its share of this and of the other recording.
 struct Rest<'p> {
-    /// `None` when all are.
+    /// `None` when all are in the tree.
     frames: Option<&'p str>,
     value: u64,
     before: u64,
@@ -157,7 +157,7 @@ impl<'p> Rest<'p> {
                 Some((frame, below)) => (frame, Some(below)),
                 None => (frames, None),
             };
-            // Where no symbols are, a run of frames of one file says no more than one.
+            // Without symbols, a run of frames of one file says no more than one.
             if frame != above || !is_nameless(frame) {
                 return Some((
                     frame,
@@ -214,8 +214,8 @@ struct Drawing {
 }
 
 impl Drawing {
-    /// The function that all these stacks have come to, and below it what is drawn: of the others, of which there may be
-    /// a hundred thousand, no node is ever made.
+    /// The function that all these stacks have reached, and what is drawn below it. No node is ever made for the
+    /// rest, which may be a hundred thousand.
     fn node(&self, name: &str, frame: &str, stacks: Vec<Rest>) -> Node {
         let sum = sums(&stacks);
         let mut below: BTreeMap<&str, Vec<Rest>> = BTreeMap::new();

@@ -21,7 +21,7 @@ const DATA: &str = "__TCPWHY_DATA__";
 /// Bytes that are compressed at a time.
 const PIECE: usize = 256 << 10;
 
-/// Writes the page; `plain` is what those read who run no scripts.
+/// Writes the page; `plain` is for readers without scripts.
 pub(super) fn write(page: &Page, plain: &str, out: &mut impl Write) -> io::Result<()> {
     let title = match &page.runs[..] {
         [run] => {
@@ -55,8 +55,8 @@ fn parted<'t>(template: &'t str, marker: &str) -> io::Result<(&'t str, &'t str)>
     parts.ok_or_else(|| io::Error::other(format!("the page's template lacks {marker}")))
 }
 
-/// The document, raw deflate, in base64: no character of it means anything to HTML, and no name in it
-/// hides or reorders what stands around it.
+/// The document, raw deflate, in base64: no character of it means anything to HTML, and no name in it hides or
+/// reorders what is around it.
 fn data(page: &Page, out: &mut impl Write) -> io::Result<()> {
     let mut base64 = EncoderWriter::new(&mut *out, &STANDARD);
     let deflate = DeflateEncoder::new(&mut base64, Compression::new(4));

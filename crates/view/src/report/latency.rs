@@ -14,7 +14,7 @@ const SHORTEST: f64 = 1e3;
 /// The longest: a day, ns.
 const LONGEST: f64 = 86.4e12;
 
-/// The latencies of the connects that were seen to open; `None` of none.
+/// The latencies of the connects that were seen to open; `None` if there were none.
 pub(super) fn latency(reading: &Reading, axis: Axis) -> Option<Latency> {
     let mut took: Vec<u64> = reading.connects().map(|c| c.took_ns).collect();
     took.sort_unstable();
@@ -31,7 +31,7 @@ pub(super) fn latency(reading: &Reading, axis: Axis) -> Option<Latency> {
         }
     }
     let schedule = reading.syn_schedule();
-    // What is sent later than anybody waited would only squeeze the picture.
+    // SYNs sent later than any connect waited would only squeeze the picture.
     let longest = took.last().copied().unwrap_or(0);
     let told = schedule
         .iter()

@@ -129,17 +129,17 @@ pub(super) fn limits(recording: &Recording, story: &Story) -> Result<Vec<Limits>
     Ok(all.into_iter().filter(|t| !t.rows.is_empty()).collect())
 }
 
-/// Of things of one kind the fullest: `T` is what the story has of one, `L` its line.
+/// The fullest things of one kind: `T` is what the story has of one, `L` its line.
 struct Fullest<'s, T, L> {
-    /// The row that tells of each, and how full it was at most.
+    /// The row about each, and how full it was at most.
     all: Vec<(RowRef, Option<f64>, &'s T)>,
     left_out: usize,
-    /// Its line, of that row; `None` of a row of another table.
+    /// Makes the line from that row; `None` for a row of another table.
     line: fn(&Row, &T) -> Option<L>,
 }
 
 impl<'s, T, L> Fullest<'s, T, L> {
-    /// Of all: their names, rows, how full each was, and what the story has of them.
+    /// All of them: their names, rows, how full each was, and what the story has of them.
     fn of<K: Ord>(
         all: impl Iterator<Item = (K, RowRef, Option<f64>, &'s T)>,
         line: fn(&Row, &T) -> Option<L>,
@@ -202,7 +202,7 @@ impl<'s, T, L> Fullest<'s, T, L> {
     }
 }
 
-/// Of each listening socket its last sample, with the most that its queues held.
+/// The last sample of each listening socket, with the most that its queues held.
 fn listeners(story: &Story) -> Fullest<'_, ListenSock, Listening> {
     let all = story.listeners.all.iter();
     let all = all.flat_map(|l| l.socks.iter().map(move |s| ((l.netns, l.local, s.sock), s)));
@@ -221,7 +221,7 @@ fn listeners(story: &Story) -> Fullest<'_, ListenSock, Listening> {
     })
 }
 
-/// Of each destination the count in which most ports were in use.
+/// For each destination the count in which most ports were in use.
 fn ports(story: &Story) -> Fullest<'_, Use, Used> {
     let all = story.ports.all();
     let all = all.map(|(path, ports)| (path, ports.most.row, ports.share(), ports));
@@ -231,7 +231,7 @@ fn ports(story: &Story) -> Fullest<'_, Use, Used> {
     })
 }
 
-/// Of each structure the sample in which it had most entries.
+/// For each structure the sample in which it had most entries.
 fn tables(story: &Story) -> Fullest<'_, Size, Structure> {
     // Pools of memory have no limit, and there are hundreds.
     let all = story.structures.all();
@@ -262,7 +262,7 @@ fn resources(story: &Story) -> Fullest<'_, Line, Checked> {
         Some(_) => true,
         None => line.amount() > 0.0 && &*name.aspect != "utilisation",
     });
-    // What waits for a resource may be any multiple of it: that is no limit.
+    // What waits for a resource may be any multiple of it: that is not a limit.
     let telling = telling.map(|(name, line)| {
         let share = line.share().filter(|_| &*name.aspect != "saturation");
         (name, line.row, share, line)

@@ -29,10 +29,10 @@ use crate::{Style, escape, text};
 use flames::Profiles;
 use page::{Line, Page, Run};
 
-/// Texts of the host beyond so many characters are cut.
+/// Texts of the host longer than this many characters are cut.
 const LONGEST_TEXT: usize = 300;
 
-/// A report: what the page shows, and the same as plain text for those who run no scripts.
+/// A report: what the page shows, and the same as plain text for readers without scripts.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// What the page shows.
@@ -42,7 +42,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Of one recording, or of several with what differs.
+    /// The report of one recording, or of several with what differs.
     pub fn of(recordings: &[(String, Recording)]) -> Result<Report, Error> {
         let mut report = Report {
             page: Page {
@@ -54,7 +54,7 @@ impl Report {
         };
         let several = recordings.len() > 1;
         let (mut compared, mut profiles) = (Vec::new(), Vec::new());
-        // One after the other: what is read of a recording may be some hundred MB.
+        // One after the other: what is read of a recording may be a few hundred MB.
         for (name, recording) in recordings {
             let name = short(name);
             let reading = Reading::of(recording)?;
@@ -96,7 +96,7 @@ impl Report {
     }
 }
 
-/// The name that a recording goes by: that of its directory, without what all have at its end.
+/// The name that a recording goes by: that of its directory, without the ending that all have.
 pub fn name_of(path: &Path) -> String {
     let name = path.file_name().map(|n| n.to_string_lossy());
     let name = name.unwrap_or_else(|| path.to_string_lossy());
@@ -112,7 +112,7 @@ fn run(
     explanation: &Explanation,
     profiles: &Profiles,
 ) -> Result<Run, Error> {
-    // The page shows what stands between backquotes as commands.
+    // The page shows what is between backquotes as commands.
     let told = recording.for_sentences();
     let (manifest, story) = (&told.manifest, reading.story());
     let axis = Axis::of(manifest);
@@ -215,7 +215,7 @@ mod tests {
 
     use super::page::Page;
 
-    /// The page's types in TypeScript are these; `make docs` writes them anew.
+    /// The page's types in TypeScript are generated from these by `make docs`.
     #[test]
     fn the_pages_types_are_current() {
         let made = tempfile::tempdir().unwrap();

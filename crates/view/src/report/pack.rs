@@ -2,10 +2,10 @@
 
 use super::page::Packed;
 
-/// Larger than this a number of JavaScript is not exact.
+/// Above this, a number of JavaScript is not exact.
 const LARGEST: f64 = 9_007_199_254_740_992.0;
 
-/// Values in units of `scale`; what is no number is packed as null.
+/// Values in units of `scale`; what is not a number is packed as null.
 pub(super) fn pack(values: impl IntoIterator<Item = Option<f64>>, scale: f64) -> Packed {
     let mut last = 0;
     let deltas = values.into_iter().map(|value| {

@@ -113,7 +113,7 @@ pub(super) fn sockets(
     }))
 }
 
-/// Gives every socket its samples; of each one in so many are kept, which is returned.
+/// Gives every socket its samples; keeps one in so many of each, and returns that number.
 fn follow(
     recording: &Recording,
     by_key: &AHashMap<Key, Vec<usize>>,

@@ -16,7 +16,7 @@ const LISTENERS: usize = 6;
 const CPUS: usize = 16;
 const STRUCTURES: usize = 8;
 const COUNTERS: usize = 8;
-/// A memory pool has grown when it is so many times as large.
+/// A memory pool has grown when it is this many times as large.
 const POOL_GREW: f64 = 1.1;
 /// From this share of its limit on, a structure is seen against it.
 const NEAR: f64 = 0.5;
@@ -87,7 +87,7 @@ fn against(name: &str, gauge: &Gauge, limit: bool) -> Vec<Line> {
     lines
 }
 
-/// How full accept queues were, of the listeners whose queue came near to its limit.
+/// How full accept queues were, for the listeners whose queue came near its limit.
 fn backlogs(
     recording: &Recording,
     story: &Story,
@@ -187,10 +187,11 @@ fn structures(
     ])
 }
 
-/// Those with a chart that came near to their limit or grew most, and of how many.
+/// The structures with a chart, those that came near to their limit or grew most, and how many there are to choose
+/// from.
 fn most_grown(story: &Story, time_wait: bool) -> (Vec<(&SizeId, &Structure)>, usize) {
     let all = story.structures.all().filter(|((name, _), size)| {
-        // Memory pools of the whole kernel are told only when they grew.
+        // Memory pools of the whole kernel are shown only when they grew.
         let most = size.fullest.entries;
         let grew = most as f64 > size.least as f64 * POOL_GREW;
         let tells = most > 0 && (grew || !is_pool(name));

@@ -1,4 +1,4 @@
-//! The answer in a line or two, and as a ticket: for whoever reads no more, and for whom it is sent on.
+//! The answer in a line or two, and as a ticket: for readers who stop there, and for those it is sent on to.
 
 use explain::{Explanation, Finding, Summary};
 
@@ -7,11 +7,11 @@ use super::services::asked;
 use super::short;
 use crate::text;
 
-/// Findings that a ticket tells whole; of the others their titles.
+/// Findings that a ticket has in full; of the others it has the titles.
 const WHOLE: usize = 3;
 /// Symptoms that the head names.
 const NAMED: usize = 3;
-/// Services of which is told what nothing claims.
+/// Services whose unexplained time is reported.
 const MAX_UNEXPLAINED: usize = 3;
 
 /// The verdict of a recording that goes by `name`.
@@ -162,7 +162,7 @@ fn case(finding: &Finding, start_unix_ns: i64) -> String {
     out
 }
 
-/// A sentence behind whose trouble it is.
+/// A sentence after the layer whose trouble it is.
 pub(super) fn headed(layer: &str, says: &str) -> String {
     match layer {
         "" => says.into(),

@@ -9,7 +9,7 @@ use crate::columns::{Unit, Value, columns, heads, json, left, right, row};
 /// A line of the checklist.
 pub(crate) struct Checked {
     pub(crate) row: Resource,
-    /// How fast it rose, of what counts up.
+    /// How fast it rose, if it counts up.
     pub(crate) per_s: Option<f64>,
 }
 

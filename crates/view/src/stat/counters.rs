@@ -93,7 +93,7 @@ impl Ranked for Moved {
 /// When a namespace was sampled.
 #[derive(Clone, Copy, Debug, Default)]
 struct Span {
-    /// Of the sample that the last report ended with.
+    /// When the sample was taken that the last report ended with.
     from_ns: Option<u64>,
     /// When /proc/net/snmp was read for the current sample, which comes first.
     sample_ns: u64,
@@ -139,8 +139,8 @@ impl Samples {
         }
     }
 
-    /// Hands out every counter with the time over which it moved, and begins anew. What was only
-    /// sampled once has no time, and nothing is said of it. Gives how many there was no room for.
+    /// Hands out every counter with the time over which it moved, and starts over. A counter that was sampled only
+    /// once has no time, and nothing is said of it. Returns how many there was no room for.
     pub(super) fn report(&mut self, mut each: impl FnMut(&Name, Moved, Option<u64>)) -> LeftOut {
         let (all, left_out) = self.moved.take();
         for (name, mut moved) in all {

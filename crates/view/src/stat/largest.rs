@@ -1,4 +1,4 @@
-//! The rows of a report: where there are more than it shows, the largest, and how many the others are.
+//! The rows of a report: where there are more than it shows, the largest, and how many others there are.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -58,7 +58,7 @@ impl<K: Ord + Clone, V: Ranked, const MOST: usize> Largest<K, V, MOST> {
         };
         let ranks = self.rows.iter().map(|(key, row)| (row.rank(), key.clone()));
         let mut ranks: Vec<_> = ranks.collect();
-        // Of equals the first by key are kept.
+        // Among equals, the first by key are kept.
         ranks.select_nth_unstable_by(least - 1, |a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
         for (rank, key) in &ranks[..least] {
             self.rows.remove(key);
@@ -79,12 +79,12 @@ impl<K: Ord + Clone, V: Ranked, const MOST: usize> Largest<K, V, MOST> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LeftOut {
     rows: u64,
-    /// Of these, such of rank 0.
+    /// Of these, those of rank 0.
     zero: u64,
 }
 
 impl LeftOut {
-    /// So many rows.
+    /// This many rows.
     pub(super) fn of(rows: u64) -> LeftOut {
         LeftOut { rows, zero: 0 }
     }
@@ -97,7 +97,7 @@ impl LeftOut {
         }
     }
 
-    /// Without those of rank 0, which would not be shown anyhow.
+    /// Without those of rank 0, which would not be shown anyway.
     pub(super) fn but_zero(self) -> LeftOut {
         LeftOut::of(self.rows - self.zero)
     }

@@ -171,7 +171,7 @@ impl Sampler for Listeners {
             }
             return Ok(());
         };
-        // Of several sockets at one place it is not known which one took a connection.
+        // With several sockets at one place, it is not known which one took a connection.
         let mut sharing: AHashMap<Place, u32> = AHashMap::new();
         for l in now.values() {
             *sharing.entry(place(l)).or_default() += 1;

@@ -69,7 +69,7 @@ pub enum What {
 }
 
 impl What {
-    /// Whether one sample suffices: what it shows is, and is no change.
+    /// Whether one sample suffices: it shows what is, not what changes.
     pub fn is_state(&self) -> bool {
         matches!(
             self,
@@ -90,7 +90,7 @@ pub fn view(what: What, every_ns: u64) -> Box<dyn View> {
         What::Threads { all, sleeps } => {
             InRounds::boxed(threads::Threads::new(all, sleeps), every_ns)
         }
-        // Which rounds are shown it decides itself.
+        // It decides itself which rounds are shown.
         What::Sockets { all } => InRounds::boxed(sockets::Sockets::new(all, every_ns), 0),
         What::Listeners { events } => InRounds::boxed(listeners::Listeners::new(events), every_ns),
         What::Ports => InRounds::boxed(ports::Ports::default(), every_ns),

@@ -13,15 +13,15 @@ use crate::how::How;
 use crate::numbers::{bits_per_s, tenth};
 use crate::screen::Screen;
 
-/// Lines of the table: a screen of 24 has room for what stands above and below, too.
+/// Lines of the table: a screen of 24 has room for what is above and below, too.
 const SHOWN: usize = 19;
-/// Used to so much of its limit, a resource is marked.
+/// A resource used up to this share of its limit is marked.
 const USED: f64 = 0.8;
-/// An interface without a known speed stands where this share of a limit would.
+/// An interface without a known speed ranks as if this share of a limit were used.
 const BUSY: f64 = 0.02;
 /// A limit up to which text has numbers, not a share.
 const FEW: f64 = 1_000.0;
-/// Of time in which something waited for a resource, this share marks it.
+/// A resource that something waited for during this share of the time is marked.
 const WAITED: f64 = 0.2;
 
 /// Columns of the resource's name.
@@ -37,7 +37,7 @@ pub(crate) struct Pressed {
 #[derive(Clone, Debug)]
 struct Cell {
     rank: f64,
-    /// Of equals, the larger.
+    /// The larger comes first among equals.
     value: f64,
     marked: bool,
     says: String,
@@ -69,7 +69,7 @@ impl Pressed {
         self.cells.iter().flatten().any(|c| c.marked)
     }
 
-    /// The worst that is said of it, and of equals the larger value.
+    /// The worst that is said of it, and among equals the larger value.
     fn rank(&self) -> (bool, f64, f64) {
         let worst = |of: fn(&Cell) -> f64| {
             let cells = self.cells.iter().flatten();
@@ -121,7 +121,7 @@ impl Table {
         }
     }
 
-    /// Prints it, and begins anew.
+    /// Prints it, and starts over.
     pub(super) fn show(&mut self, screen: &mut Screen) -> io::Result<()> {
         let Table {
             resources,
@@ -182,13 +182,13 @@ fn cell(line: &Checked, aspect: usize) -> Option<Cell> {
     let time = matches!(&*row.unit, "ms" | "%");
     let (rank, marked) = match (aspect, share) {
         (0, Some(share)) => (share, share >= USED),
-        // How much went through an interface is worth more than that hardly any of a limit is used.
+        // How much went through an interface is worth more than that it hardly used its limit.
         (0, None) if row.cumulative => (BUSY, false),
         (0, None) => (0.0, false),
         // Pages that are read for the first time are such faults.
         (1, None) if &*row.metric == "major_faults" => (0.1, false),
         (1, Some(share)) => (share, share >= if time { WAITED } else { 1.0 }),
-        // Time without a limit, and what waits just now, is no sign by itself.
+        // Time without a limit, or what waits just now, is not a sign by itself.
         (1, None) if time || !row.cumulative => (0.1, false),
         (1, None) => (1.5, true),
         _ => (2.0, true),

@@ -61,7 +61,7 @@ pub(super) struct Rank {
     all: bool,
     samples: Samples,
     intervals: usize,
-    /// Rate in each interval, of all namespaces together; intervals at zero at the end left out.
+    /// Rate in each interval, over all namespaces together; trailing intervals at zero are left out.
     series: BTreeMap<(Text, Text), Series>,
     /// What moved least and was not compared, and when the last report ended.
     left_out: LeftOut,
@@ -120,7 +120,7 @@ impl Rank {
             Some((name, r, lag, series.total))
         });
         let mut ranked: Vec<_> = ranked.collect();
-        // The strongest first; of equals, those that move in the same interval, then the greatest.
+        // The strongest first; among equals, those that move in the same interval, then the greatest.
         ranked.sort_by(|a, b| {
             let strength = |r: f64| (r.abs() * 1e3).round() as i64;
             let key = |x: &(String, f64, i32, i64)| (-strength(x.1), x.2.abs(), -x.3);

@@ -1,5 +1,5 @@
-//! Views of what is sampled in rounds: rows that were read together, told apart by what comes again and
-//! by pauses.
+//! Views of what is sampled in rounds: rows that were read together. What comes again, or a pause, begins a new
+//! round.
 
 use std::hash::Hash;
 use std::io;
@@ -21,7 +21,7 @@ pub(super) trait Sampler {
 
     /// The tables that it reads.
     fn tables(&self) -> Vec<&'static str>;
-    /// Learns from a row; when the row is asked for and one of a round, what it is about.
+    /// Learns from a row; returns what the row is about, when it is asked for and part of a round.
     fn key(&mut self, row: &Row, filter: &Filter) -> Option<Self::Key>;
     /// Whether a row is of the sample that came before it, whatever it is about.
     fn continues(&self, _row: &Row) -> bool {
@@ -44,7 +44,7 @@ pub(super) struct InRounds<S: Sampler> {
 }
 
 impl<S: Sampler + 'static> InRounds<S> {
-    /// Of this sampler; reports are at least `every_ns` apart.
+    /// A view of this sampler; reports are at least `every_ns` apart.
     pub(super) fn boxed(sampler: S, every_ns: u64) -> Box<dyn View> {
         let rounds = Rounds::new(every_ns);
         Box::new(InRounds { rounds, sampler })
@@ -133,7 +133,7 @@ impl<K: Hash + Eq> Rounds<K> {
         !self.keys.is_empty()
     }
 
-    /// Ends the round; when it shall be shown, its time.
+    /// Ends the round; returns its time when it is to be shown.
     fn close(&mut self) -> Option<u64> {
         self.keys.clear();
         // Samples are never quite as far apart as was asked for.

@@ -21,7 +21,7 @@ pub(crate) struct Sampled {
     pub(crate) row: Box<Socket>,
     pub(crate) owner: Owner,
     pub(crate) since: Option<Since>,
-    /// Nobody has accepted it yet.
+    /// It has not been accepted yet.
     pub(crate) unaccepted: bool,
 }
 
@@ -83,7 +83,7 @@ pub(super) struct Sockets {
 
 /// Where sockets in TIME_WAIT are kept apart; further ones are counted together.
 const MAX_PLACES: usize = 1 << 12;
-/// Of these places, so many are told.
+/// How many of these places are shown.
 const PLACES_SHOWN: usize = 10;
 
 /// Sockets in TIME_WAIT: how many of each listener, and to each destination.
@@ -91,7 +91,7 @@ const PLACES_SHOWN: usize = 10;
 struct Waiting {
     places: BTreeMap<(u32, bool, Addr, u16), u64>,
     elsewhere: u64,
-    /// Whose listener was not known yet: listeners are sampled after sockets.
+    /// Those whose listener was not known yet: listeners are sampled after sockets.
     unplaced: Vec<(Place, (Addr, u16))>,
 }
 

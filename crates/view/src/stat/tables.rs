@@ -21,7 +21,7 @@ const NEARLY_FULL: f64 = 80.0;
 /// A lookup structure.
 pub(crate) struct Structure {
     pub(crate) row: TableSize,
-    /// Entries when it was first sampled, for who keeps that.
+    /// Entries when it was first sampled, where that is kept.
     pub(crate) at_first: Option<u64>,
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct Timed {
 #[derive(Clone, Debug)]
 pub(crate) struct Slept {
     pub(crate) syscall: Text,
-    /// Of epoll, which set.
+    /// For epoll, which set.
     pub(crate) epoll_fd: Option<i32>,
     pub(crate) ns: u64,
     pub(crate) count: u64,
@@ -143,7 +143,7 @@ impl Timed {
 }
 
 impl Slept {
-    /// Of a call, whatever it waited on.
+    /// Sleep in a call, whatever it waited on.
     pub(crate) fn of(syscall: Text, ns: u64, count: u64) -> Slept {
         Slept {
             syscall,
@@ -154,7 +154,7 @@ impl Slept {
         }
     }
 
-    /// The call, and of epoll its set: `epoll_wait FD 4`.
+    /// The call, and for epoll its set: `epoll_wait FD 4`.
     fn place(&self) -> String {
         match self.epoll_fd {
             Some(fd) => format!("{} FD {fd}", self.syscall),

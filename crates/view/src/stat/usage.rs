@@ -47,7 +47,7 @@ impl Ranked for Resource {
 
 #[derive(Default)]
 pub(super) struct Usage {
-    /// What this round holds; what counts up stays, as it is told only when it has changed.
+    /// What this round holds; what counts up stays, as its rows come only when it has changed.
     now: Largest<Key, Resource, MAX_ROWS>,
     /// What counts up: its values in the last report.
     shown: BTreeMap<Key, f64>,
@@ -64,7 +64,7 @@ pub enum Lines {
     /// A table of each report.
     #[default]
     Reports,
-    /// One table, of each resource what was worst.
+    /// One table, with the worst of each resource.
     Worst,
 }
 
@@ -102,7 +102,7 @@ impl Sampler for Usage {
         let Some(time_ns) = shown_ns else {
             return Ok(());
         };
-        // The first round has nothing to tell the speed of what counts up.
+        // The first round cannot show the rate of what counts up.
         let (now, left_out) = self.now.take();
         let counts = now.values().any(|r| r.cumulative);
         let since_ns = self.shown_ns.replace(time_ns);
@@ -115,7 +115,7 @@ impl Sampler for Usage {
         for (key, row) in now {
             let before = shown.get(&key).zip(since_ns);
             let rate = before.and_then(|(before, since)| {
-                // A counter that went back began anew.
+                // A counter that went back was reset.
                 let grew = (row.value - before).max(0.0);
                 per_s(grew, time_ns.saturating_sub(since))
             });

@@ -9,16 +9,16 @@ use crate::numbers::number;
 use crate::page::Page;
 use crate::style::{Look, Style};
 
-/// Lines of a screen that is nothing special, less one for the prompt.
+/// Lines of an ordinary screen, less one for the prompt.
 const LINES: usize = 23;
 /// Problems that are listed; the rest is counted.
 const MAX_LISTED: usize = 5;
-/// Services whose time is told beside a finding, and without one.
+/// Services whose time is shown beside a finding, and without one.
 const BESIDE: usize = 2;
 const ALONE: usize = 4;
-/// Symptoms that are told where there is no finding.
+/// Symptoms that are shown where there is no finding.
 const MAX_SYMPTOMS: usize = 6;
-/// Causes that are named where nothing can be told of them.
+/// Causes that are named where nothing can be said about them.
 const MAX_NAMED: usize = 4;
 
 /// How much a block matters: where the screen is full, the last of the least rank goes first.
@@ -32,7 +32,7 @@ enum Rank {
     Answer,
 }
 
-/// Blocks of lines in their order, of which as many are shown as fit.
+/// Blocks of lines in their order; as many are shown as fit.
 struct Screen<'a> {
     style: &'a Style,
     blocks: Vec<(Rank, Page<'a>)>,
@@ -135,7 +135,7 @@ pub(crate) fn count_of_problems(n: usize, summary: &Summary) -> String {
     )
 }
 
-/// All problems, a line or two each, so that nobody stops reading after the first.
+/// All problems, a line or two each, so that reading does not stop after the first.
 fn listed(page: &mut Page, all: &[Finding], summary: &Summary) {
     let says = format!("{}:", count_of_problems(all.len(), summary));
     page.paragraph_within("", Look::Fix, &says, 1);
@@ -229,7 +229,7 @@ fn sure(finding: &Finding) -> String {
     } else {
         format!("; ruled out: {}", out.join(", "))
     };
-    // Of what is not certain the reason is worth more than that of what is.
+    // The reason for a doubt is worth more than that for a certainty.
     let why = match confidence.level {
         Level::High => String::new(),
         Level::Medium | Level::Low => confidence

@@ -9,10 +9,10 @@ use crate::numbers::number;
 use crate::page::Page;
 use crate::style::Look;
 
-/// Episodes that are told; the rest is in the JSON.
+/// Episodes that are shown; the rest is in the JSON.
 const MAX_EPISODES: usize = 3;
 
-/// One finding, from what is wrong to how to check that it is mended.
+/// One finding, from what is wrong to how to check that it is fixed.
 pub(crate) fn case(page: &mut Page, finding: &Finding, start_unix_ns: i64) {
     headline(page, finding);
     page.blank();
@@ -24,7 +24,7 @@ pub(crate) fn title(finding: &Finding) -> String {
     format!("{} · {}", finding.layer, finding.title)
 }
 
-/// What is wrong and what to do: whoever reads no more knows that.
+/// What is wrong and what to do, for those who read no further.
 fn headline(page: &mut Page, finding: &Finding) {
     page.paragraph("", Look::Title, &title(finding));
     page.paragraph("", Look::Fix, &finding.fix);
@@ -73,7 +73,7 @@ fn details(page: &mut Page, finding: &Finding, start_unix_ns: i64) {
     page.paragraph("  ", Look::Plain, &finding.verify);
 }
 
-/// Where, who, since when, how much: label and text, in the order in which they are told.
+/// Where, who, since when, how much: label and text, in display order.
 pub(crate) fn facts(
     finding: &Finding,
     start_unix_ns: i64,

@@ -1,4 +1,4 @@
-//! What a recording tells beside its findings: notes, resources, waits, what was recorded, and what each cause
+//! What a recording tells besides its findings: notes, resources, waits, what was recorded, and what each cause
 //! answers.
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use crate::numbers::number;
 use crate::page::Page;
 use crate::style::Look;
 
-/// Notes that are told; the rest is in the JSON.
+/// Notes that are shown; the rest is in the JSON.
 const MAX_NOTES: usize = 8;
 
 /// What holds and cost too little to be a finding.
@@ -120,7 +120,7 @@ pub(crate) fn symptom(symptom: &Symptom) -> String {
         format!("{} {}", count(symptom.count), symptom.says)
     };
     match &symptom.means {
-        // Of a counter it is its definition, which `stat counters` has.
+        // For a counter this is its definition, which `stat counters` has.
         Some(means) if !symptom.counter => format!("{says}: {means}"),
         _ => says,
     }
@@ -148,7 +148,7 @@ fn looked_at(summary: &Summary) -> String {
     }
     says
 }
-/// What the causes answer that have no finding: what cannot be told, and why, comes first.
+/// What the causes without a finding answer: those that cannot be told, and why, come first.
 pub(super) fn answers(page: &mut Page, summary: &Summary) {
     let causes = &summary.causes;
     let of = |verdict| causes.iter().filter(move |a| a.answer == verdict);

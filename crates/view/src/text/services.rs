@@ -10,9 +10,9 @@ use crate::page::Page;
 use crate::requests;
 use crate::style::Look;
 
-/// Services that are told; the rest is in the JSON.
+/// Services that are shown; the rest is in the JSON.
 const MAX_SERVICES: usize = 8;
-/// A smaller share of a service's time is not told.
+/// A smaller share of a service's time is not shown.
 const LEAST_SHARE: f64 = 0.005;
 
 /// Where time went, a line for each service; nothing when no connection was seen.

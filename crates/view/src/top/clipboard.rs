@@ -7,7 +7,7 @@ use super::findings::Findings;
 use super::state::{Open, Pane, Seen, State, Target};
 use crate::escape::escape;
 
-/// Terminals take no more, and no command is as long.
+/// Terminals take no more, and no command is that long.
 const LONGEST: usize = 4_096;
 
 impl Findings {
@@ -31,8 +31,8 @@ impl Findings {
     }
 }
 
-/// What makes a terminal take a command to its clipboard; `None` of one that cannot be shown as it is, which
-/// nobody should run without having read it.
+/// The sequence that makes a terminal take a command to its clipboard; `None` for one that cannot be shown as it is:
+/// it should not be run unread.
 pub fn to_clipboard(command: &str) -> Option<String> {
     let plain = escape(command) == command && command.len() <= LONGEST;
     plain.then(|| format!("\x1b]52;c;{}\x07", STANDARD.encode(command)))

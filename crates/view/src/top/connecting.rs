@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use ahash::AHashMap;
 
-/// Connects that may be under way, and of those that ended remembered.
+/// Connects that may be under way, and ended ones that are remembered.
 const MOST: usize = 1 << 16;
 
-/// Connects that have begun, until nobody can ask for them any more.
+/// Connects that have begun, kept as long as they can be asked for.
 #[derive(Debug, Default)]
 pub(super) struct Connecting {
     /// When those under way began, by socket.
@@ -36,7 +36,7 @@ impl Connecting {
         }
     }
 
-    /// Forgets what ended before this; of what began before it and has not, the end was lost.
+    /// Forgets what ended before this, and what began before it and has not ended: its end was lost.
     pub(super) fn forget_before(&mut self, first_ns: u64) {
         while self.long.front().is_some_and(|l| l.1 < first_ns) {
             self.long.pop_front();
@@ -44,7 +44,7 @@ impl Connecting {
         self.began.retain(|_, began| *began >= first_ns);
     }
 
-    /// How long the connects had been under way that were so at a time, ns.
+    /// How long each connect under way at a time had been so, ns.
     pub(super) fn pending(&self, at_ns: u64) -> impl Iterator<Item = u64> {
         let ended = self.long.iter().filter(move |(_, ended)| *ended >= at_ns);
         let began = ended.map(|(began, _)| began).chain(self.began.values());

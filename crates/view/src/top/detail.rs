@@ -26,7 +26,7 @@ use crate::text;
 /// Width of curves.
 const CURVE: usize = 60;
 
-/// What is said of it, so wide.
+/// What is said of it, within this width.
 pub(super) fn lines(
     target: &Target,
     snapshot: &Snapshot,
@@ -55,7 +55,7 @@ pub(super) fn lines(
     page.lines()
 }
 
-/// What is said of a line that there is no longer.
+/// What is said of a line that is no longer there.
 fn gone(target: &Target) -> &'static str {
     match target {
         Target::Finding(_) => "This finding has ended. Esc goes back.",

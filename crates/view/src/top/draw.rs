@@ -21,7 +21,7 @@ use crate::how::How;
 use crate::numbers::{age, bits_per_s, rate as per_s};
 use crate::style::Look;
 
-/// A mark and a blank stand before each line.
+/// A mark and a blank before each line.
 const MARK: usize = 2;
 
 /// One for each pane.
@@ -125,7 +125,7 @@ struct Wants {
 }
 
 impl Picture {
-    /// What has no lines wants none, unless the reader asked for it by its key.
+    /// A pane without lines wants none, unless the reader asked for it by its key.
     fn wants(&self, pane: Pane, focus: Pane, width: u16) -> Wants {
         /// Title, header, and the first line.
         const LEAST: u16 = 3;
@@ -172,7 +172,7 @@ fn share_out(height: u16, focus: Pane, wants: PerPane<Wants>) -> PerPane<u16> {
             Pane::Connections => 1,
             _ => 0,
         };
-        // What keeps a thread from its work is more than one socket of many.
+        // A thread kept from its work matters more than one socket of many.
         let later = *i == Pane::Sockets as usize;
         (
             *i != focus as usize,
@@ -257,7 +257,7 @@ fn head(
     };
     let mut head = vec![(Look::Fix, first), (Look::Plain, explained)];
     head.extend(interfaces(snapshot, &about.how));
-    // Live the recorder itself says what is lost, as it is lost; of a recording explain knows it.
+    // Live, the recorder itself says what is lost, as it is lost; for a recording, explain knows it.
     let whole = about.live || findings.notes.is_empty();
     let health = about.health.iter().filter(|_| whole).cloned();
     let notes = findings.notes.iter();
@@ -273,10 +273,10 @@ fn head(
     head
 }
 
-/// Interfaces told in the head: as many as a wide screen has room for.
+/// Interfaces shown in the head: as many as a wide screen has room for.
 const LINKS: usize = 4;
 
-/// What goes through interfaces, those that lose first, then the busiest; nothing where nothing does.
+/// What goes through interfaces, those that lose first, then the busiest; `None` when nothing does.
 fn interfaces(snapshot: &Snapshot, how: &How) -> Option<(Look, String)> {
     let over_s = snapshot.seconds();
     let rate = |sum: f64| if over_s > 0.0 { sum / over_s } else { 0.0 };

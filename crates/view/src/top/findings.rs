@@ -11,7 +11,7 @@ pub(super) const EXPLAIN: &str = "explain";
 /// The findings on the screen.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// The greatest impact first; those that are found no longer come last.
+    /// The greatest impact first; those that are no longer found come last.
     pub cases: Vec<Case>,
     /// How far explaining has come.
     pub progress: Progress,
@@ -40,13 +40,13 @@ pub enum Progress {
     /// Nothing was explained yet.
     #[default]
     Waiting,
-    /// Explained was the time between these, ns of CLOCK_MONOTONIC.
+    /// The time between these was explained, ns of CLOCK_MONOTONIC.
     Explained {
         /// Its start.
         from_ns: u64,
         /// Its end.
         to_ns: u64,
-        /// Explaining costs so much that it is done less often than it might.
+        /// Explaining costs so much that it is done less often than it could be.
         paced: bool,
     },
     /// It could not be explained.

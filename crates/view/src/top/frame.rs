@@ -86,7 +86,7 @@ const THREADS_KEPT: usize = 64;
 /// Long waits kept, and different sleeps.
 const WAITS_KEPT: usize = 64;
 const SLEEPS_KEPT: usize = 4096;
-/// Services whose requests are kept of a second, and destinations to which round trips are.
+/// Services whose requests are kept of a second, and destinations whose round trips are.
 pub(super) const SERVICES_KEPT: usize = 64;
 const DESTINATIONS_KEPT: usize = 512;
 /// Different reasons kept.
@@ -95,7 +95,7 @@ const MAX_REASONS: usize = 64;
 const MAX_STACKS: usize = 4096;
 const MAX_PLACES: usize = 4096;
 
-/// One second (or, of a long recording, some).
+/// One second (or, in a long recording, several).
 #[derive(Debug, Default)]
 pub(super) struct Frame {
     pub(super) counts: [u64; Activity::COUNT],
@@ -121,7 +121,7 @@ pub(super) struct Frame {
     pub(super) idle: u64,
 }
 
-/// By what sockets are compared, what weighs most first.
+/// What sockets are compared by, what weighs most first.
 type Score = [u64; 4];
 
 impl Sampled {
@@ -147,14 +147,14 @@ impl Sampled {
         let queued = count(s.recv_queue) + count(s.send_queue);
         let rtt = count(standing::round_trip_us(s));
         match order {
-            // Of those that are well the longest round trip; each of them has a place.
+            // Sockets without trouble rank by their round trip, so each has a place.
             SocketOrder::Trouble => {
                 let waiting = count(standing::waiting_ms(s));
                 [self.repairs(), waiting, queued, rtt + 1]
             }
             SocketOrder::Rtt => [rtt, 0, 0, 0],
             SocketOrder::Retrans => [self.retrans().into(), count(s.total_retrans), 0, 0],
-            // Who has nothing to send is not slow.
+            // A socket with nothing to send is not slow.
             SocketOrder::Slow => {
                 if count(s.send_queue) > 0 {
                     [
@@ -204,7 +204,7 @@ impl Frame {
         }
     }
 
-    /// The worst of each order; of a socket that was sampled twice, both.
+    /// Keeps the worst of each order; both samples of a socket that was sampled twice.
     fn keep_sockets(&mut self) {
         let mut kept = vec![false; self.sockets.len()];
         for order in SocketOrder::ALL {
@@ -305,8 +305,7 @@ impl Latencies {
         self.most_ns = self.most_ns.max(other.most_ns);
     }
 
-    /// The class in which so many hundredths lie at or below, by its upper end, ns; none took longer than
-    /// the longest.
+    /// The upper end, ns, of the class that this percentile lies in, but no more than the longest.
     pub(super) fn percentile(&self, percent: u64) -> Option<u64> {
         let all: u64 = self.classes.iter().sum();
         let at = (all * percent).div_ceil(100);

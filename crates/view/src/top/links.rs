@@ -41,12 +41,12 @@ impl Link {
     }
 }
 
-/// Counters of interfaces as they were told last: namespace, interface, metric.
+/// Counters of interfaces as they were last recorded: namespace, interface, metric.
 #[derive(Debug, Default)]
 pub(super) struct LinkCounters(AHashMap<(u32, Text, Text), f64>);
 
 impl LinkCounters {
-    /// How much a counter grew since it was told last; `None` when it was not, or is not shown.
+    /// How much a counter grew since its last row; `None` when there was none, or it is not shown.
     pub(super) fn grew(&mut self, told: &Resource) -> Option<Link> {
         if !told.cumulative || &*told.resource != "network" {
             return None;
@@ -58,7 +58,7 @@ impl LinkCounters {
             return None;
         }
         let grew = told.value - self.0.insert(key, told.value)?;
-        // One that went back began anew.
+        // A counter that went back was reset.
         *sum = grew.max(0.0);
         Some(link)
     }

@@ -1,5 +1,5 @@
-//! `tcpwhy top`: the live screen. Rows become seconds ([`Timeline`]), a moment of which is a
-//! [`Snapshot`]; keys become [`State`]; both become the picture that [`draw`](fn@draw) paints.
+//! `tcpwhy top`: the live screen. Rows become seconds ([`Timeline`]), and a moment of these a [`Snapshot`]; keys
+//! become [`State`]; both become the picture that [`draw`](fn@draw) paints.
 //!
 //! Nothing here knows a terminal or a clock: live and over a recording it is the same.
 

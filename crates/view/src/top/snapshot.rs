@@ -1,5 +1,5 @@
-//! What the window of a recording that ends at a moment says: live it is the last seconds, over a
-//! recording wherever the cursor is.
+//! What the window of a recording that ends at a moment says: live, the last seconds; over a recording, wherever the
+//! cursor is.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,9 +25,9 @@ pub(super) const WINDOW: usize = 10;
 const CURVE: usize = 60;
 /// A socket that was not sampled for longer has nothing in flight.
 const FRESH: usize = 4;
-/// Lines of a pane; who needs more wants `stat`.
+/// Lines of a pane; `stat` shows more.
 const MAX_LINES: usize = 256;
-/// Callers and waits that are told of one line.
+/// Callers and waits that are shown for one line.
 pub(super) const MAX_DETAILS: usize = 20;
 
 /// A moment of a recording, with the window before it.
@@ -40,18 +40,18 @@ pub struct Snapshot {
     /// Frames in the window; fewer than asked for at the start.
     pub(super) frames: usize,
     pub(super) rates: Vec<Rate>,
-    /// Those that ended in the window, and as long as they have taken so far those under way.
+    /// Connects that ended in the window, and those under way with the time that they have taken so far.
     pub(super) connects: Latencies,
     /// How many are under way, and for how long the oldest, ns.
     pub(super) pending: (u64, u64),
     pub(super) requests: Vec<Service>,
-    /// Interfaces through which something went, with what it was in the window: what loses first, then the busiest.
+    /// Interfaces that carried anything in the window, and how much: those that lose first, then the busiest.
     pub(super) links: Vec<((u32, Text), Link)>,
     pub(super) listeners: Vec<Listening>,
     pub(super) sockets: Vec<Sampled>,
     pub(super) threads: Vec<Timed>,
     pub(super) functions: Vec<Function>,
-    /// Samples of the CPU profile, and of them those of an idle CPU.
+    /// Samples of the CPU profile, and how many of them are of an idle CPU.
     pub(super) samples: (u64, u64),
     pub(super) waits: Vec<Wait>,
     /// What found no room.
@@ -79,7 +79,7 @@ pub(super) struct Rate {
 #[derive(Clone, Debug)]
 pub(super) struct Service {
     pub(super) key: ServiceKey,
-    /// Of a server.
+    /// A server's owner.
     pub(super) owner: Owner,
     /// Length of the window, s.
     pub(super) over_s: f64,
@@ -165,7 +165,7 @@ impl Timeline {
         }
     }
 
-    /// Those first whose exchanges took most time, all together.
+    /// The services whose exchanges took most time, all together, come first.
     fn requests(&self, window: &[&Frame], waits: &[Wait]) -> Vec<Service> {
         let mut all = ServiceRequests::<SERVICES_KEPT>::default();
         let mut round_trips = RoundTrips::default();
@@ -335,7 +335,7 @@ fn listeners(window: &[&Frame], curve: &[&Frame], step_s: f64) -> Vec<Listening>
     all
 }
 
-/// Whether `holders` of files are known: else nobody knows which have none.
+/// `holders` is whether holders of files are known: without them, sockets that have none cannot be told.
 fn sockets(fresh: &[&Frame], order: SocketOrder, holders: bool) -> Vec<Sampled> {
     let mut all: BTreeMap<(u32, u64), &Sampled> = BTreeMap::new();
     for sample in fresh.iter().flat_map(|f| f.sockets()) {
@@ -352,7 +352,7 @@ fn sockets(fresh: &[&Frame], order: SocketOrder, holders: bool) -> Vec<Sampled> 
     all
 }
 
-/// Shares are of the window: of a thread that lived shorter, or of which not every row was kept, too.
+/// Shares are of the window, even for a thread that lived shorter or whose rows were not all kept.
 fn threads(window: &[&Frame], step_s: f64, own: &BTreeSet<u32>) -> Vec<Timed> {
     let window_ns = (window.len() as f64 * step_s * 1e9) as u64;
     let mut all: BTreeMap<(u32, u32), Timed> = BTreeMap::new();
@@ -381,9 +381,9 @@ fn threads(window: &[&Frame], step_s: f64, own: &BTreeSet<u32>) -> Vec<Timed> {
         thread.spent = thread.spent.within(window_ns);
         thread.own = own.contains(&thread.last.pid);
     }
-    // Of most threads of a host there is nothing to say.
+    // There is nothing to say about most threads of a host.
     all.retain(|t| t.spent.restless_ns() > t.spent.over_ns() / 1000);
-    // Those first that are stopped, then those that wait for a CPU; ours, which watch, last.
+    // Stopped threads first, then those that wait for a CPU; our own, which only watch, last.
     let kept_from = |t: &Timed| {
         let keeps = [Microstate::Stopped, Microstate::Runqueue];
         let by = keeps.map(|state| t.is_kept_by(state));

@@ -37,17 +37,17 @@ impl Pane {
     ];
 }
 
-/// By what sockets are slow.
+/// The order of sockets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SocketOrder {
-    /// Those in trouble first: that retransmit, then whose queues wait longest, then the fullest.
+    /// Sockets in trouble first: those that retransmit, then those whose queues wait longest, then the fullest.
     #[default]
     Trouble,
     /// The longest round trip first.
     Rtt,
     /// The most segments retransmitted first: since the last sample, then ever.
     Retrans,
-    /// The lowest rate first, of those that have something to send.
+    /// The lowest rate first, among those that have something to send.
     Slow,
     /// The fullest queues first.
     Queue,
@@ -178,7 +178,7 @@ pub enum Open {
 
 /// A filter longer than this is a cat on the keyboard.
 const LONGEST_FILTER: usize = 64;
-/// So many steps at a time with shift.
+/// Steps at a time with shift.
 const FAR: u64 = 10;
 
 /// What the reader looks at.
@@ -187,7 +187,7 @@ pub struct State {
     /// The pane that keys go to.
     pub focus: Pane,
     selected: [Selected; Pane::ALL.len()],
-    /// By what sockets are sorted.
+    /// The order of sockets.
     pub order: SocketOrder,
     /// Lines without these letters are not shown; empty shows all.
     pub filter: String,
@@ -197,14 +197,14 @@ pub struct State {
     pub cursor_ns: Option<u64>,
     /// What is open, and the first line of it that is seen.
     pub open: Option<(Open, usize)>,
-    /// What came of what was asked for last; until the next key.
+    /// The result of the last request; until the next key.
     pub status: Option<String>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Selected {
     at: usize,
-    /// Follows what was chosen, wherever it goes; until then, the place.
+    /// The line that was chosen, followed wherever it goes; until then, the place.
     target: Option<Target>,
 }
 
@@ -224,7 +224,7 @@ impl State {
         self.selected[pane as usize].at
     }
 
-    /// The line that is selected of a pane with such lines.
+    /// The selected line of a pane with such lines.
     pub(super) fn place(&self, pane: Pane, targets: &[Target]) -> usize {
         let selected = &self.selected[pane as usize];
         let chosen = selected.target.as_ref();
@@ -386,7 +386,7 @@ impl State {
             Key::End => None,
             _ => return,
         };
-        // Who went back to the end is at the end again; who stopped there stays.
+        // Going forward to the end follows it again; stopping there stays.
         let forward = matches!(key, Key::Right | Key::FarRight | Key::Char(']'));
         self.cursor_ns = cursor.filter(|at| !(forward && *at >= to));
     }

@@ -30,7 +30,7 @@ pub(super) struct Entry {
 /// A paragraph below a line.
 #[derive(Clone, Debug)]
 pub(super) struct Below {
-    /// Stands before it.
+    /// Goes before it.
     pub(super) label: String,
     pub(super) look: Look,
     pub(super) text: String,
@@ -105,8 +105,8 @@ pub(super) fn line(columns: &[Placed], entry: &Entry, width: usize) -> Vec<(Look
     cells
 }
 
-/// The lines that it takes: its cells, of which the last goes on below where it has no room, and what is
-/// below them when it is `open`.
+/// The lines that it takes: its cells, the last of which goes on below where it has no room, and what is below them
+/// when it is `open`.
 pub(super) fn lines(
     columns: &[Placed],
     entry: &Entry,
@@ -134,7 +134,7 @@ pub(super) fn lines(
     lines
 }
 
-/// A paragraph in so many lines at most.
+/// A paragraph in at most this many lines.
 fn folded(label: &str, look: Look, text: &str, width: usize, most: usize) -> Vec<(Look, String)> {
     let indent = label.width();
     let columns = width.saturating_sub(indent).max(1);
@@ -150,7 +150,7 @@ fn folded(label: &str, look: Look, text: &str, width: usize, most: usize) -> Vec
     lines.map(|(label, text)| (look, label + &text)).collect()
 }
 
-/// The text, exactly so wide; what does not fit ends in `…`.
+/// The text, exactly this wide; what does not fit ends in `…`.
 pub(super) fn pad(text: &str, width: usize, left: bool) -> String {
     let mut text = cut(text, width);
     let blanks = " ".repeat(width.saturating_sub(text.width()));
@@ -203,14 +203,14 @@ pub(super) fn curve(values: &[f64], width: usize) -> String {
 pub(super) fn gauge(share: f64, width: usize) -> String {
     let full = (share * width as f64).round();
     let mut full = full.clamp(0.0, width as f64) as usize;
-    // Something is more than nothing.
+    // Something must look like more than nothing.
     if share > 0.0 {
         full = full.max(1);
     }
     "█".repeat(full) + &"░".repeat(width - full)
 }
 
-/// Shares of 1 as letters; each that there is has one at least, as far as there is room.
+/// Shares of 1 as letters; each that is not zero has at least one, as far as there is room.
 pub(super) fn letters(shares: &[(f64, char)], width: usize) -> String {
     let mut bar = String::new();
     let mut until = 0.0;

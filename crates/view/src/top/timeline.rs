@@ -26,7 +26,7 @@ const LIVE_FRAMES: usize = 300;
 /// Frames of a recording; a longer one has longer frames.
 const MOST_FRAMES: u64 = 600;
 const SECOND: u64 = 1_000_000_000;
-/// Frames in which trouble is new, and what it shows by.
+/// Frames in which trouble counts as new, and what shows it.
 const LAST: usize = 3;
 const TROUBLES: &[Activity] = &[
     Activity::Failed,
@@ -55,7 +55,7 @@ pub struct Timeline {
     /// Frames that settled: nothing more is expected of them.
     settled: u64,
     most: usize,
-    /// It goes on; of a recording the end is known.
+    /// Whether it goes on; the end of a recording is known.
     live: bool,
     filter: Filter,
     pub(super) owners: Owners,
@@ -68,7 +68,7 @@ pub struct Timeline {
     health: HealthNotes,
     /// Processes that are tcpwhy.
     pub(super) own: BTreeSet<u32>,
-    /// Tables of which rows came.
+    /// Tables that have had rows, and how many.
     pub(super) has: BTreeMap<&'static str, u64>,
 }
 
@@ -82,7 +82,7 @@ struct Before {
 }
 
 impl Timeline {
-    /// Of a live host: rows are [`add`](Timeline::add)ed as they come, the last minutes are kept.
+    /// For a live host: rows are [`add`](Timeline::add)ed as they come, the last minutes are kept.
     pub fn live(manifest: &Manifest, filter: Filter) -> Timeline {
         Timeline {
             live: true,
@@ -90,14 +90,14 @@ impl Timeline {
         }
     }
 
-    /// Of a recording on disk.
+    /// Reads a recording on disk.
     pub fn read(recording: &Recording, filter: Filter) -> Result<Timeline, Error> {
         let manifest = &recording.manifest;
         let length = manifest.end_ns.saturating_sub(manifest.start_ns);
         let step = (length / MOST_FRAMES).div_ceil(SECOND).max(1) * SECOND;
         let most = length / step + 1;
         let mut all = Timeline::new(manifest, filter, step, most as usize);
-        // Who holds a socket, and what a stack is, comes before what refers to it.
+        // The holders of sockets, and the stacks, come before what refers to them.
         all.scan::<Holder>(recording)?;
         all.scan::<Process>(recording)?;
         all.scan::<CodeFrame>(recording)?;
@@ -168,8 +168,8 @@ impl Timeline {
         }
     }
 
-    /// Every row until `now_ns` has come; seconds without rows are seconds, too. Whether a second
-    /// has become whole.
+    /// Every row until `now_ns` has come; seconds without rows are seconds, too. Returns whether a second has become
+    /// whole.
     pub fn reach(&mut self, now_ns: u64) -> bool {
         let whole = now_ns.saturating_sub(self.start_ns) / self.step_ns;
         if whole <= self.whole {
@@ -182,7 +182,7 @@ impl Timeline {
             self.before = std::mem::take(&mut self.seen_since);
         }
         self.connecting.forget_before(self.span().0);
-        // What is two seconds old is told.
+        // Nothing more is expected of what is two seconds old.
         while self.settled + 2 < self.whole {
             if let Some(i) = self.settled.checked_sub(self.first)
                 && let Some(frame) = self.frames.get_mut(i as usize)
@@ -200,7 +200,7 @@ impl Timeline {
         whole.min(self.frames.len())
     }
 
-    /// Whether connections have been in trouble in these seconds: worth explaining soon.
+    /// Whether connections have been in trouble in these seconds, which is worth explaining soon.
     pub fn is_in_trouble(&self) -> bool {
         let whole = self.whole();
         let last = self.frames.range(whole.saturating_sub(LAST)..whole);
@@ -213,7 +213,7 @@ impl Timeline {
         })
     }
 
-    /// The times that there are, ns of CLOCK_MONOTONIC: when it begins and when it ends.
+    /// The time that it covers, ns of CLOCK_MONOTONIC: when it begins and when it ends.
     pub fn span(&self) -> (u64, u64) {
         let at = |frame: u64| {
             self.start_ns
@@ -279,7 +279,7 @@ impl Timeline {
             && (!f.asks_for_tasks() || self.owners.of_event(e).passes(f))
     }
 
-    /// Whether the requests of a service are asked for: of a server, also by who listens there.
+    /// Whether the requests of a service are asked for: for a server, also by its listener's owner.
     fn asks_for_requests(&self, netns: u32, role: &Role, addr: Addr, port: u16) -> bool {
         let f = &self.filter;
         let owner = || match role {
@@ -331,7 +331,7 @@ impl Timeline {
                 let took_ns = established_ns.saturating_sub(connect_ns);
                 self.connected(established_ns, took_ns);
                 if let Some(frame) = self.frame(established_ns) {
-                    // Nothing of a life was retransmitted.
+                    // A life has no retransmissions.
                     let to = Endpoint::new(e.remote_addr, e.remote_port);
                     frame.round_trips.handshake(e.netns, to, took_ns);
                 }

@@ -15,7 +15,7 @@ const STEPS: usize = 32;
 /// The longest bar.
 const BAR: u64 = 40;
 
-/// How many connections of a listener waited for so long.
+/// How many connections of a listener waited for this long.
 pub(crate) struct Waited {
     /// The last of all.
     time_ns: u64,

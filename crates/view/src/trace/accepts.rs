@@ -16,7 +16,7 @@ use crate::columns::{Unit, columns, json, left, right};
 use crate::screen::Screen;
 use crate::view::View;
 
-/// Connections whose accept() is waited for. Of more, the oldest is shown without it.
+/// Connections whose accept() is waited for. Beyond that, the oldest is shown without it.
 const MAX_QUEUED: usize = 1 << 17;
 
 /// A connection that was accepted, or an accept() that failed.
@@ -34,9 +34,9 @@ enum Unknown {
     NoCalls,
     /// It was established before anything was recorded.
     Older,
-    /// It ended, and nobody was seen to accept it.
+    /// It ended, and no accept() took it as far as was seen.
     Ended,
-    /// Nobody has accepted it yet.
+    /// It has not been accepted yet.
     Queued,
     /// It was accepted, and that call was not seen.
     Unseen,
@@ -97,7 +97,7 @@ impl Accept {
 pub(super) struct Accepts {
     attempts: Attempts,
     calls_seen: bool,
-    /// It was said that calls are not recorded.
+    /// Whether the note that calls are not recorded was printed.
     said: bool,
     queued: AHashMap<Tuple, Attempt>,
     order: VecDeque<Tuple>,
@@ -184,7 +184,7 @@ impl Accepts {
         let opened = self.queued.remove(&(call.netns, local, remote));
         match (opened, call.error.as_deref()) {
             (Some(mut opened), None) => {
-                // Who accepted it owns it, be it a worker or the one that listens.
+                // The process that accepted it owns it, whether a worker or the one that listens.
                 opened.owner = owner(&call);
                 self.show(opened, Ok(call), screen)
             }

@@ -1,5 +1,5 @@
-//! `trace connects`: every connect(), how long it took, how long of that the search for a local
-//! port, and what came of it.
+//! `trace connects`: every connect(), how long it took, how much of that was the search for a local port, and what
+//! came of it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,7 +23,7 @@ const MAX_CALLS: usize = 1 << 16;
 /// Sockets printed last: a row that comes late is not shown twice.
 const MAX_PRINTED: usize = 4096;
 
-/// A connect(), and what its call told, if that was seen.
+/// A connect(), and what its call returned, if that was seen.
 pub(crate) struct Connect {
     took_ns: Option<u64>,
     retransmits: u32,
@@ -80,8 +80,8 @@ pub(super) struct Connects {
     /// Handshakes that ended, oldest first, with the call if it is known.
     waiting: VecDeque<(Attempt, Option<Returned>)>,
     printed: VecDeque<Towards>,
-    /// Failed calls shown without their events, and when they returned: the events may come after
-    /// all, as each table is handed over by itself.
+    /// Failed calls shown without their events, and when they returned: the events may still come, as each table
+    /// arrives by itself.
     alone: VecDeque<(Towards, u64)>,
 }
 
@@ -92,7 +92,7 @@ fn towards(e: &Event) -> Option<Towards> {
     Some((e.sock?, e.remote_addr, e.remote_port))
 }
 
-/// What a connect() call told.
+/// What a connect() call returned.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Returned {
     duration_ns: u64,
@@ -197,8 +197,8 @@ impl Connects {
         self.print_due(0, screen)
     }
 
-    /// Whether the events tell of a call that was shown already. A socket's id may be used again: its
-    /// events are then later than the call.
+    /// Whether the events belong to a call that was shown already. A socket's id may be used again: its events are
+    /// then later than the call.
     fn is_shown(&mut self, opened: &Attempt) -> bool {
         let Some(this) = towards(&opened.event) else {
             return false;

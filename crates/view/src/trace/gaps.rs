@@ -15,7 +15,7 @@ use crate::view::View;
 
 /// The next reading of the CPU is waited for this long: they are a second apart unless asked otherwise.
 const WAIT_NS: u64 = 2_500_000_000;
-/// Gaps that wait for one; when a CPU stood still all that it receives are late.
+/// Gaps that wait for one; when a CPU stood still, everything that it receives is late.
 const MAX_WAITING: usize = 1 << 14;
 
 /// A heartbeat that was late.
@@ -97,7 +97,7 @@ pub(super) struct Gaps {
     /// In order of time.
     waiting: VecDeque<Gap>,
     shown: u64,
-    /// The last that was told of all flows.
+    /// The last row about all flows.
     followed: Option<Heartbeat>,
 }
 

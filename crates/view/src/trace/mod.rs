@@ -33,7 +33,7 @@ pub enum What {
     Resets,
     /// SYNs that met a TIME_WAIT socket.
     TimeWait,
-    /// Threads woken after a sleep of at least so long, ns.
+    /// Threads woken after a sleep of at least this long, ns.
     Wakeups(u64),
     /// Connections established, or not.
     Handshakes,

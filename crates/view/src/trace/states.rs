@@ -8,7 +8,7 @@ use super::{About, Lines};
 use crate::columns::{Unit, Value, columns, left, right};
 use crate::numbers::{ms, rounded};
 
-/// Sockets whose last change is remembered; of others the duration is not told.
+/// Sockets whose last change is remembered; the duration of others is not shown.
 const MAX_SOCKETS: usize = 1 << 20;
 
 /// A change of state: how long the old one lasted, ns.
@@ -48,7 +48,7 @@ impl Lines for States {
         let Some(sock) = e.sock else {
             return Some(Changed(None));
         };
-        // Of a change that was not seen, or of a socket that had the same id, nothing is told.
+        // No duration is shown for a change that was not seen, or that was another socket's with the same id.
         let since = self.since.remove(&sock);
         let since = since.filter(|(_, state)| *state == e.old_state);
         if e.state != Some(TcpState::Close) && self.since.len() < MAX_SOCKETS {

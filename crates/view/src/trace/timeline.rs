@@ -217,7 +217,7 @@ fn offered(p: &Packet) -> String {
     }
 }
 
-/// A call on a connection; of waits for many sockets and of listeners none.
+/// A call on a connection; `None` for waits on many sockets and for calls on listeners.
 fn call(c: &Call) -> Option<Moment> {
     let nowhere = Addr::default();
     if c.sock.is_none() || (c.remote_addr == nowhere && c.remote_port == 0) {

@@ -1,8 +1,8 @@
 //! `trace timewait`: SYNs that met a TIME_WAIT socket, and whether it made way.
 //!
-//! A refusal is a packet dropped at a TIME_WAIT socket. That the socket made way is not an event of
-//! the kernel's: it is told when a connection is accepted between the same ends within the 60 s
-//! after this side ended one first, which leaves a TIME_WAIT socket, and no refusal came between.
+//! A refusal is a packet dropped at a TIME_WAIT socket. The kernel has no event for a socket that made way: it did if
+//! a connection is accepted between the same ends within the 60 s after this side ended one first, which leaves a
+//! TIME_WAIT socket, and no refusal came between.
 
 use std::collections::VecDeque;
 use std::io;

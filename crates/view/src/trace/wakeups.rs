@@ -12,8 +12,8 @@ use crate::columns::{Fields, Unit, Value, columns, heads, json, left, right};
 use crate::screen::Screen;
 use crate::view::View;
 
-/// A sleep that ended, the stacks of who slept and of its waker, the innermost function first, the timer that
-/// the waker ran for and the segment behind it in words.
+/// A sleep that ended: the stacks of the sleeper and of its waker, the innermost function first, the timer that the
+/// waker ran for, and the segment behind it in words.
 pub(crate) struct Woken {
     wait: Box<Wait>,
     slept: Option<Vec<String>>,
@@ -112,7 +112,7 @@ fn epoll_fd(w: &Wait) -> Option<i32> {
     w.fd.filter(|_| w.syscall.as_deref().is_some_and(is_epoll))
 }
 
-/// Who woke it. In a softirq or an interrupt the task on the CPU is a bystander.
+/// What woke it. In a softirq or an interrupt the task on the CPU is a bystander.
 fn waker(w: &Wait) -> String {
     match &w.waker {
         Waker::Task => format!("{}/{}", w.waker_comm, w.waker_tid),

@@ -13,7 +13,7 @@ use crate::top::state::Target;
 use crate::top::table::curve;
 
 const CURVE: usize = 30;
-/// Pending connects are told when the oldest is older.
+/// Pending connects are shown when the oldest is older.
 const LONG_NS: u64 = 10_000_000;
 
 impl Rate {
@@ -58,7 +58,7 @@ pub(in crate::top) fn took(ns: u64) -> String {
 }
 
 pub(super) fn content(snapshot: &Snapshot, how: &How) -> Content {
-    // Always there are those that connect; then what happened, and last what did not.
+    // Rates of connects are always there; then comes what happened, and last what did not.
     let always = |r: &&Rate| matches!(r.activity, Activity::Opened | Activity::Accepted);
     let mut rates: Vec<&Rate> = snapshot.rates.iter().collect();
     rates.sort_by_key(|r| (!always(r), r.count == 0, !r.activity.is_trouble()));
@@ -69,7 +69,7 @@ pub(super) fn content(snapshot: &Snapshot, how: &How) -> Content {
         (Some(p50), Some(p99)) => format!("connect p50 {}, p99 {}", took(p50), took(p99)),
         _ => String::new(),
     };
-    // One that has been under way for no time is none that waits.
+    // A connect that has only just begun is not waiting.
     let (pending, oldest) = snapshot.pending;
     if pending > 0 && oldest >= LONG_NS {
         note += &format!(

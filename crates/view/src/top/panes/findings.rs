@@ -1,4 +1,4 @@
-//! The findings: whose trouble, and what it is; of the selected one also what to do.
+//! The findings: whose trouble, and what it is; for the selected one, also what to do.
 
 use analysis::{Doing, ProcessState};
 use explain::Finding;
@@ -76,7 +76,7 @@ pub(super) fn content(snapshot: &Snapshot, findings: &Findings, live: bool, how:
     Content::of(COLUMNS, lines, how, String::new(), nothing).with(findings.cases.iter().map(to_do))
 }
 
-/// That not only the process of the title was stopped: all of them.
+/// All stopped processes, where the one in the title is not the only one.
 fn others(finding: &Finding) -> String {
     let stopped = |p: &&Doing| matches!(p.state, ProcessState::Stopped | ProcessState::WasStopped);
     let stopped = finding.scope.processes.iter().filter(stopped);
@@ -88,7 +88,7 @@ fn others(finding: &Finding) -> String {
     }
 }
 
-/// What to do about it, and the first command that there is: of other advice, with what that is.
+/// What to do about it, and the first command that there is; if that is of other advice, with what it advises.
 fn to_do(case: &Case) -> Vec<Below> {
     let below = |label: &str, look, text: &str| Below {
         label: label.into(),

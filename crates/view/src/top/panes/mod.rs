@@ -22,7 +22,7 @@ use crate::style::Look;
 pub(super) use connections::took;
 pub(super) use threads::{OWN, PARTS};
 
-/// Whose a line is: the program and its process.
+/// The owner of a line: the program and its process.
 const OWNER: Head =
     left("OWNER", 14, &[], Unit::Name).saying("The program that owns it, and its process.");
 
@@ -81,7 +81,7 @@ fn warning_if(trouble: bool) -> Look {
 }
 
 impl Content {
-    /// Of these lines, each with what it is about.
+    /// Content of these lines, each with what it is about.
     fn of<L>(
         columns: &[Shown<L>],
         lines: impl Iterator<Item = (Target, L)>,

@@ -1,4 +1,4 @@
-//! Requests: how long they took and whose time it was, the service first where most time went.
+//! Requests: how long they took and whose time it was, the services that took most time first.
 
 use analysis::account::Role;
 use analysis::stats::ratio;
@@ -13,7 +13,7 @@ use crate::top::state::Target;
 use crate::top::table::letters;
 
 const BAR: usize = 20;
-/// Of the letters: application, TCP, network, network or peer, peer.
+/// Whose the letters are: application, TCP, network, network or peer, peer.
 const WHOSE: [char; 5] = ['A', 'T', 'N', '?', 'P'];
 
 impl Service {

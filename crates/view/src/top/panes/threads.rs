@@ -41,9 +41,9 @@ impl Timed {
 }
 
 impl Timed {
-    /// Whether it is kept from its work: waiting for a CPU, or being stopped, is what nobody wants.
+    /// Whether it is kept from its work: a thread should neither wait for a CPU nor be stopped.
     pub(in crate::top) fn is_kept_by(&self, state: Microstate) -> bool {
-        /// Percent of the time; less is how hosts are.
+        /// Percent of the time; less is normal.
         const KEPT: f64 = 10.0;
         self.spent.percent(state) >= KEPT
     }
