@@ -200,7 +200,7 @@ fn what_was_cut_short_says_so() {
     assert!(output.status.success(), "{}", stderr(&output));
     let text = crate::common::stdout(&output);
     assert!(
-        text.contains("HEALTH      the recorder did not end"),
+        text.contains("HEALTH      the recorder was killed"),
         "{text}"
     );
     assert!(text.lines().next().unwrap().contains("not whole"), "{text}");
