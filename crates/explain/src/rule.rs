@@ -312,19 +312,24 @@ mod tests {
         assert_eq!(verdict((20, 90, None)), "unknown: waits were not recorded");
     }
 
+    const NONE: Way<Failing> = Way {
+        tests: &[AT_ONCE],
+        doubt: None,
+    };
+    const UNKNOWN: Way<Failing> = Way {
+        tests: &[
+            from(&limits::MOST, "", |_| Known::Not("not recorded")),
+            AT_ONCE,
+        ],
+        doubt: None,
+    };
+
     #[test]
     fn of_nothing_no_side_of_a_limit_holds() {
-        let none = Way::<Failing> {
-            tests: &[AT_ONCE],
-            doubt: None,
-        };
-        assert!(matches!(none.judge(&(0, 90, Some(0))), Outcome::Nothing));
+        let nothing = (0, 90, Some(0));
+        assert!(matches!(NONE.judge(&nothing), Outcome::Nothing));
         // What could not be told before that stays the reason.
-        let unknown = Way::<Failing> {
-            tests: &[from(&limits::MOST, "", |_| Known::Not("why")), AT_ONCE],
-            doubt: None,
-        };
-        assert!(matches!(unknown.judge(&(0, 90, Some(0))), Outcome::Not(_)));
+        assert!(matches!(UNKNOWN.judge(&nothing), Outcome::Not(_)));
     }
 
     #[test]
