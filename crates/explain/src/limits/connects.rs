@@ -19,7 +19,7 @@ limits! {
     RETRY_TOLERANCE = 0.15, Share, Guess;
     /// With fewer connects that lost one SYN than this, there is no meaningful median to compare with [`SYN_TIMEOUT`].
     RETRIES_KNOWN = 3, Connections, Guess;
-    /// A listener is established within half a round trip of its client's. One that is later than the round trip
+    /// The server's end is established within half a round trip of its client's. One that is later than the round trip
     /// plus this was established by a retransmission, which takes at least 200 ms.
     READY_LATE = 100 * MS, Time, Mechanism;
     /// A client that ends a connect sooner than this did not wait even for a round trip across a continent. It counts
