@@ -302,7 +302,7 @@ fn judged(causes: &[Answer]) -> String {
     let noted = of(Holds::Yes).filter(|a| a.because.is_some()).count();
     let counts = [
         (of(Holds::Yes).count() - noted, "found"),
-        (noted, "found and not told"),
+        (noted, "found but not reported"),
         (of(Holds::No).count(), "ruled out"),
         (of(Holds::CannotTell).count(), "cannot tell"),
     ];
