@@ -11,7 +11,7 @@ use crate::finding::{Scope, Step};
 use crate::limits;
 
 /// Which symptom of a cause is counted over time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Symptom {
     /// Connects that retransmitted their SYN, or failed.
     Connects,

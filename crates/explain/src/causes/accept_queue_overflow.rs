@@ -42,6 +42,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::SLOW_ACCEPT,
         Id::SLOW_APPLICATION,
     ],
+    told_with: Some(ToldWith::Stop),
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Connects),

@@ -37,6 +37,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::INJECTED_RESET, Id::ACCEPT_QUEUE_OVERFLOW],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Connects),

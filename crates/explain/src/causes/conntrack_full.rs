@@ -32,6 +32,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::SNAT_PORTS_EXHAUSTED,
     ],
     explains: &[],
+    told_with: None,
     no: Some(|asked| RULE.no(asked)),
     rule_out: |whole| RULE.rule_out(whole),
     symptom: Some(Symptom::Connects),

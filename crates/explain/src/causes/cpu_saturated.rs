@@ -35,6 +35,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::SLOW_APPLICATION,
     ],
     explains: &[Id::SLOW_APPLICATION, Id::SLOW_ACCEPT, Id::SLOW_READER],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,

@@ -34,6 +34,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::ACCEPT_QUEUE_OVERFLOW,
         Id::SLOW_APPLICATION,
     ],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,

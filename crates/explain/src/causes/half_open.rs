@@ -33,6 +33,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::CONNTRACK_FULL,
     ],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Connects),

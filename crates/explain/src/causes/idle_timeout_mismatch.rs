@@ -40,6 +40,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::INJECTED_RESET,
     ],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,

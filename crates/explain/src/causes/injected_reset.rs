@@ -41,6 +41,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::IDLE_TIMEOUT_MISMATCH,
     ],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,

@@ -27,6 +27,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::SOFTIRQ_STARVATION, Id::LOOKUP_TABLE_GROWTH],
     explains: &[],
+    told_with: None,
     no: None,
     rule_out,
     symptom: None,

@@ -33,6 +33,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::PORT_SEARCH_COST, Id::SOFTIRQ_STARVATION],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,

@@ -27,6 +27,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::SYN_COOKIE_OPTIONS_LOST, Id::SLOW_READER],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,

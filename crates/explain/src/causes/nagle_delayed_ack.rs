@@ -34,6 +34,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::TAIL_LOSS, Id::SLOW_READER],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,

@@ -34,6 +34,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::PATH_LOSS,
     ],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Connects),

@@ -44,6 +44,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::SLOW_PEER,
     ],
     explains: &[Id::SLOW_PEER],
+    told_with: Some(ToldWith::Paths("lose packets")),
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Retransmits),

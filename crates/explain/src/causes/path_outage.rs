@@ -37,6 +37,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::SLOW_PEER,
         Id::ROUTE_OR_NEIGHBOUR_FAILURE,
     ],
+    told_with: Some(ToldWith::Paths("were cut off for a while")),
     no: None,
     rule_out,
     symptom: Some(Symptom::Retransmits),

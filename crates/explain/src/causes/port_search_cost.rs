@@ -40,6 +40,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::PATH_DROPS_SYN,
     ],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,

@@ -31,6 +31,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     // A search that failed tried all ports.
     explains: &[Id::PORT_SEARCH_COST],
+    told_with: None,
     no: Some(|asked| RULE.no(asked)),
     rule_out: |whole| RULE.rule_out(whole),
     symptom: Some(Symptom::Connects),

@@ -26,6 +26,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::PATH_LOSS, Id::LOCAL_FIREWALL_DROP],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Retransmits),

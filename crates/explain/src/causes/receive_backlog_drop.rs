@@ -22,6 +22,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::SOFTIRQ_STARVATION],
     explains: &[],
+    told_with: None,
     no: Some(|asked| RULE.no(asked)),
     rule_out: |whole| RULE.rule_out(whole),
     symptom: Some(Symptom::Retransmits),

@@ -29,6 +29,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::SLOW_READER, Id::BUFFERBLOAT, Id::PATH_LOSS],
     explains: &[],
+    told_with: Some(ToldWith::Readers),
     no: Some(no),
     rule_out,
     symptom: None,

@@ -25,6 +25,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[],
     explains: &[],
+    told_with: None,
     no: None,
     rule_out,
     symptom: Some(Symptom::Retransmits),

@@ -26,6 +26,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::RESET_UNREAD_DATA, Id::INJECTED_RESET, Id::RESET_BY_PEER],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,

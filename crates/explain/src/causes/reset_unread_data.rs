@@ -30,6 +30,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::RESET_BY_PEER,
     ],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,

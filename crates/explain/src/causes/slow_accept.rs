@@ -31,6 +31,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::CPU_CONTENTION,
     ],
     explains: &[],
+    told_with: Some(ToldWith::Stop),
     no: Some(no),
     rule_out,
     symptom: None,

@@ -41,6 +41,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::CPU_SATURATED,
     ],
     explains: &[],
+    told_with: Some(ToldWith::Stop),
     no: Some(no),
     rule_out,
     symptom: None,

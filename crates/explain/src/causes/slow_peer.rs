@@ -37,6 +37,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::BUFFERBLOAT,
     ],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,

@@ -32,6 +32,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::BUFFERBLOAT, Id::PATH_LOSS, Id::RECEIVE_BUFFER_SMALL],
     explains: &[Id::SLOW_APPLICATION],
+    told_with: Some(ToldWith::Readers),
     no: Some(no),
     rule_out,
     symptom: None,

@@ -28,6 +28,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::CPU_CONTENTION, Id::LOOKUP_TABLE_GROWTH],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,

@@ -34,6 +34,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::SYN_FLOOD,
     ],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,

@@ -24,6 +24,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::SYN_QUEUE_OVERFLOW, Id::ACCEPT_QUEUE_OVERFLOW],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,

@@ -32,6 +32,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::SYN_FLOOD,
     ],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Connects),

@@ -31,6 +31,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::QDISC_DROP,
     ],
     explains: &[Id::SLOW_PEER],
+    told_with: Some(ToldWith::Paths("lose the last segments of bursts")),
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Retransmits),

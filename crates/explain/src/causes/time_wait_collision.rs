@@ -40,6 +40,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::HALF_OPEN,
     ],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Connects),

@@ -25,6 +25,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::PEER_GONE, Id::PMTU_BLACK_HOLE, Id::PATH_LOSS],
     explains: &[Id::SLOW_READER, Id::SLOW_APPLICATION],
+    told_with: Some(ToldWith::Readers),
     no: Some(no),
     rule_out,
     symptom: None,
