@@ -444,7 +444,7 @@ fn judge(uneven: &Uneven) -> Finding {
         .steps(uneven.queues())
         .steps([uneven.owner_step(&scope)])
         .checks(uneven.share())
-        .checks(waits.map(AcceptWaits::check))
+        .checks(waits.and_then(AcceptWaits::check))
         .advise(advice(here.story, &scope, &who, stopped));
     let case = match waits {
         Some(waits) => case.since(waits.since()),

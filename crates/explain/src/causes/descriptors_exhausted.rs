@@ -276,7 +276,7 @@ impl Full<'_> {
                 line.most as u64,
                 "descriptors",
             )),
-            (Some(waits), ..) => Some(waits.check()),
+            (Some(waits), ..) => waits.check(),
             _ => None,
         }
     }

@@ -149,7 +149,7 @@ fn judge(waits: &AcceptWaits) -> Finding {
             .rows(here.holder_rows(scope.pid))
         }))
         .steps(waits.outage.and_then(|outage| outage.asleep(here)))
-        .checks([waits.check()])
+        .claim_checked(waits.check())
         .advise(advice(&scope, state, waits))
         .verify(sentence!("Under the same load `ss -ltn 'sport = :{port}'` shows a Recv-Q of 0 almost always, and \
              `tcpwhy stat requests` no time before accept().", port = here.listener.local.port))

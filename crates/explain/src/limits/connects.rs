@@ -148,12 +148,9 @@ limits! {
     /// A wait in an accept queue must be seen to last at least this long. Queues are checked twenty times a second, so
     /// this much of any noticeable wait is seen even if the checks are late.
     ACCEPT_WAIT_SEEN = 100 * MS, Time, Sampling;
-    /// The queue length by samples and by the connections' waits (Little's law) may differ by this factor. Queues are
-    /// sampled once a second and the waits last only seconds.
-    ACCEPT_WAITS_OFF = 2, Times, Sampling;
-    /// The queue length by samples and by the connections' waits may always differ by this many connections. Samples of
-    /// a shorter average queue show one connection or none.
-    ACCEPT_WAITS_NOISE = 0.5, Count, Sampling;
+    /// The queue length by samples and by the connections' waits (Little's law) may differ by this many standard errors
+    /// of the samples. One recording in 400 differs by more by chance.
+    ACCEPT_WAITS_DEVIATIONS = 3, Deviations, Sampling;
     /// An accept queue that is not empty in at least this share of samples is stuck. If a worker serves the queue, most
     /// samples find it empty.
     STUCK_SHARE = 0.5, Share, Guess;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::account::{self, State};
-use analysis::profile::PARTS;
+use analysis::profile::{PARTS, samples};
 use analysis::stats::ratio;
 use analysis::words::{count, duration, list, percent, rounded};
 use analysis::{Conn, Side, Story, Thread};
@@ -31,6 +31,8 @@ pub(crate) struct Rivals<'a> {
     pub(crate) cpus: Vec<u32>,
     /// Others on these CPUs, the busiest first.
     pub(crate) others: Vec<Rival<'a>>,
+    /// Time in which anything but the thread had one of these CPUs, softirqs included, s.
+    taken_s: f64,
 }
 
 /// One process that ran there.
@@ -97,8 +99,10 @@ impl<'a> Rivals<'a> {
             None => seen.collect(),
         };
         let mut others: BTreeMap<u32, (u64, RowRef)> = BTreeMap::new();
-        let here = profile.groups.iter().filter(|g| cpus.contains(&g.cpu));
-        for group in here.filter(|g| g.pid != 0 && g.pid != thread.pid) {
+        let here = || profile.groups.iter().filter(|g| cpus.contains(&g.cpu));
+        let taken = here().filter(|g| g.pid != thread.pid && !g.is_idle());
+        let taken_s = profile.cpu_seconds(samples(taken));
+        for group in here().filter(|g| g.pid != 0 && g.pid != thread.pid) {
             others.entry(group.pid).or_insert((0, group.row)).0 += group.count;
         }
         let others = others.into_iter().map(|(pid, (n, row))| {
@@ -118,6 +122,7 @@ impl<'a> Rivals<'a> {
             thread,
             cpus,
             others,
+            taken_s,
         }
     }
 
@@ -244,7 +249,7 @@ impl<'a> Rivals<'a> {
 
     /// While a thread waits for a CPU, another one has it.
     pub(crate) fn check(&self) -> Check {
-        let (waited, others) = (self.thread.waited_ns() as f64 / 1e9, self.seconds());
+        let (waited, others) = (self.thread.waited_ns() as f64 / 1e9, self.taken_s);
         Check {
             formula: format!(
                 "CPU time of others on {} (profile) ≥ time that {} waited for it (scheduler)",
