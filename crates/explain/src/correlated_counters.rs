@@ -196,8 +196,8 @@ fn moves_with(symptom: &[f64], load: &[f64], counter: &[f64]) -> Option<f64> {
     let beyond_chance = deviations >= limits::CORRELATED_DEVIATIONS.times()
         && with_load + limits::CORRELATED_CLOSER.share() <= correlation;
     let (symptoms, by): (f64, f64) = (symptom.iter().sum(), counter.iter().sum());
-    let as_many = symptoms >= limits::SYMPTOMS_COUNTED.number()
-        && (by - symptoms).abs() <= limits::ROSE_AS_OFTEN.share() * symptoms;
+    let as_many = symptoms >= limits::ENOUGH.number()
+        && (by - symptoms).abs() <= limits::SAME_COUNT.share() * symptoms;
     (correlation >= limits::CORRELATED.share() && (beyond_chance || as_many)).then_some(correlation)
 }
 

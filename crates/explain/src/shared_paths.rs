@@ -248,7 +248,7 @@ fn addresses(troubled: &[Troubled]) -> usize {
 
 fn are_most(troubled: &[Troubled], of: usize) -> bool {
     let n = addresses(troubled);
-    n > 1 && n as f64 > of as f64 * limits::OF_PATHS.share()
+    n > 1 && n as f64 > of as f64 * limits::MOST.share()
 }
 
 /// Whether an address is on the internet rather than in a private network.

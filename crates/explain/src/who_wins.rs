@@ -170,7 +170,7 @@ fn meets(there: &Place, place: &Place, finding: &Finding) -> bool {
 /// times as much.
 fn accounts_for(by: &Finding, consequence: &Finding) -> bool {
     let (cost, of) = (weight(by), weight(consequence));
-    cost == 0 || of <= cost.saturating_mul(limits::CONSEQUENCE.count())
+    cost == 0 || of <= cost.saturating_mul(limits::SEVERAL_TIMES.count())
 }
 
 /// For a process that waits for others before it answers: the finding about most of its own connects that fail or are

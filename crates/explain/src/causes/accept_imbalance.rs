@@ -139,8 +139,8 @@ impl<'a> Uneven<'a> {
         let stands = |s: &&ListenSock| {
             let share = f64::from(s.waiting_samples) / f64::from(s.samples.max(1));
             let stood = s.waiting_samples >= limits::STUCK_SAMPLES.as_u32();
-            let often = s.waiting_samples >= limits::SEEN_TWICE.as_u32()
-                && share >= limits::STUCK_SHARE.share();
+            let often =
+                s.waiting_samples >= limits::SEEN_TWICE.as_u32() && share >= limits::MOST.share();
             stood || often || measured && s.waited(limits::ACCEPT_WAIT_SEEN.ns())
         };
         let (mut stuck, idle): (Vec<_>, Vec<_>) = live(here).into_iter().partition(stands);

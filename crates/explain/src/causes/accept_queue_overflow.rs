@@ -282,7 +282,7 @@ impl<'a> Overflow<'a> {
             ProcessState::OnCpu,
         ];
         let stuck = culprit(scope).is_some_and(|p| stuck.contains(&p.state));
-        crowded > 0 && (stuck || limits::QUEUE_SUSTAINED.reached(crowded, samples))
+        crowded > 0 && (stuck || limits::MOST.reached(crowded, samples))
     }
 
     /// Arrivals and accepts per second; `None` when no client is on this host, because a retransmitted SYN cannot be

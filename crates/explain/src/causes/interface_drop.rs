@@ -88,7 +88,7 @@ fn judge(
     let unwanted = (!is_missed(again, lost, certain)).then_some(
         "TCP missed almost none of them: non-TCP packets, or traffic not meant for this host",
     );
-    let carries_less = !certain && !limits::CARRIES.reached(way.packets, most);
+    let carries_less = !certain && !limits::MOST.reached(way.packets, most);
     let elsewhere = carries_less.then_some(
         "another interface carries more: what TCP missed may have been lost there, and these packets may \
          not be meant for this host",

@@ -159,7 +159,7 @@ fn is_let_be(place: &UnansweredSyns) -> bool {
         of += 1;
         once += u64::from(!again && !accepted.contains(&from));
     }
-    let few = once < limits::UNANSWERED.count() || !limits::ANSWERED.reached(once, of);
+    let few = once < limits::UNANSWERED.count() || !limits::NEARLY_ALL.reached(once, of);
     place.times.delayed.is_empty() && !few
 }
 

@@ -343,8 +343,8 @@ fn held_up(throughput: &ThroughputLoss) -> bool {
         let waits = f
             .rwnd_share
             .is_some_and(|share| share >= limits::WINDOW_WAITS.share());
-        let at_ceiling = f.rate >= limits::AT_WINDOWS_CEILING.share() * ceiling
-            && f.rate <= ceiling * (1.0 + limits::CEILING_TOLERANCE.share());
+        let at_ceiling = f.rate >= limits::MOST.share() * ceiling
+            && f.rate <= ceiling * (1.0 + limits::ALIKE.share());
         small(f.snd_wnd) && (waits || (f.rwnd_share.is_none() && at_ceiling))
     })
 }

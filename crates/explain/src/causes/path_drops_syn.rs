@@ -183,8 +183,7 @@ fn is_lost_elsewhere(silent: &UnansweredSyns, others: &OtherPorts) -> bool {
     let (resent, established) = silent.data_resent();
     // As shares: resent ÷ established against silent ÷ all.
     // Clients of a full accept queue retransmit data as well: the last ACK of their handshake was dropped.
-    let data_too = resent * silent.times.total() * limits::FEWER_LOSE_DATA.count()
-        > n * established
+    let data_too = resent * silent.times.total() * limits::TWICE.count() > n * established
         && !others.are_well();
     // A server that ends while SYNs are under way refuses a few.
     let clients = silent.story.all(&silent.clients).map(|(_, c)| c);

@@ -115,7 +115,7 @@ fn rule_out(whole: &Whole) -> Verdict {
                 Test::share(losses.lost, losses.segments, &limits::LOSS_GOVERNS, lost()),
                 Test::share(losses.spurious, losses.lost, &limits::MOST, spurious).below(),
                 Test::share(losses.dropped, losses.lost, &limits::SMALL_PART, here).below(),
-                Test::from(losses.tail_share(), &limits::TAILS, tails).below(),
+                Test::from(losses.tail_share(), &limits::MOST, tails).below(),
             ]),
             every([enough(), Test::from(most, &limits::WINDOW_OF_EIGHT, crowded)]),
         ]
@@ -376,8 +376,8 @@ impl Governed {
 /// The rate of connections, and the most that they could reach if each packet were lost alone: losses that come
 /// together cut a window once.
 fn beyond_random(losses: &Losses, min_rtt_us: u32) -> Option<(f64, f64)> {
-    let governed = Governed::of(losses, min_rtt_us, limits::HALVED.count())?;
-    let most = governed.most().max(governed.most_of_cubic()) * limits::MATHIS_TOLERANCE.times();
+    let governed = Governed::of(losses, min_rtt_us, limits::ENOUGH.count())?;
+    let most = governed.most().max(governed.most_of_cubic()) * limits::TWICE.times();
     (governed.rate > most).then_some((governed.rate, most))
 }
 
@@ -396,7 +396,7 @@ fn mathis(losses: &Losses, min_rtt_us: u32) -> Option<Check> {
         expected: mbit(most),
         measured: mbit(rate),
         unit: "Mbit/s".into(),
-        agrees: rate <= most * limits::MATHIS_TOLERANCE.times(),
+        agrees: rate <= most * limits::TWICE.times(),
         tolerance: "at most 1.6 times that: the formula is Reno's, which cubic exceeds".into(),
     })
 }

@@ -117,7 +117,7 @@ impl<'a> Outage<'a> {
         let timeouts: u64 = hung.iter().map(|e| e.transfer.stall.timeouts).sum();
         let dropped: u64 = hung.iter().map(|e| story.dropped(e.conn)).sum();
         let is_one = hung.len() >= limits::SEVERAL_HANG.as_usize()
-            && limits::OUTAGE_SHARE.reached(hung.len(), stood)
+            && limits::NEARLY_ALL.reached(hung.len(), stood)
             && to_ns.saturating_sub(from_ns) >= limits::OUTAGE.ns()
             && !limits::MOST.reached(dropped, timeouts);
         is_one.then_some(Outage {

@@ -182,7 +182,7 @@ const RULE: Rule<Wanted> = Rule {
             from(&limits::PORTS_FAILED, "without a local port", |at| {
                 at.without_a_port()
             }),
-            from(&limits::PORTS_FULL, "of the ports in use", |at| at.in_use()),
+            from(&limits::NEARLY_ALL, "of the ports in use", |at| at.in_use()),
         ],
         doubt: None,
     }],

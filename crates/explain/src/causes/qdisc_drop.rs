@@ -281,7 +281,7 @@ impl Egress<'_> {
     fn carried(&self) -> f64 {
         let acked: u64 = self.go_there().map(|e| e.transfer.acked()).sum();
         let ns = self.story.end_ns.saturating_sub(self.story.start_ns);
-        ratio(acked as f64 * 1e9, ns as f64).unwrap_or(0.0) * limits::QDISC_CARRIED.share()
+        ratio(acked as f64 * 1e9, ns as f64).unwrap_or(0.0) * limits::MOST.share()
     }
 
     /// Leaves out the devices that sent less than these got acknowledged: they carried acknowledgements to senders that

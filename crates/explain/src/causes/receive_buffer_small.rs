@@ -50,7 +50,7 @@ fn no(asked: &Asked) -> Option<Step> {
     }
     let ends = &asked.losses()?.ends;
     let share = rwnd_share(ends);
-    if share < limits::HELD.share() {
+    if share < limits::MOST.share() {
         return Some(say!(
             "these connections waited {window_limited} of their busy time for the peer's window",
             window_limited = Quantity::share(share).rows(sample_rows(ends))
@@ -168,7 +168,7 @@ fn judge(story: &Story, place: &HeldBack) -> Option<Finding> {
                 look: shell!("ss -tmi dst {to}", to),
                 shows: "the receiving host; the command shows rwnd_limited at the sender",
             })])
-            .verify(sentence!("`ss -ti dst {to}` shows rwnd_limited below {share} of busy.", to, share = Quantity::share(limits::HELD.share()))),
+            .verify(sentence!("`ss -ti dst {to}` shows rwnd_limited below {share} of busy.", to, share = Quantity::share(limits::MOST.share()))),
     )
 }
 

@@ -43,14 +43,10 @@ const RULE: Rule<Paths> = Rule {
             from(&limits::LOSS_GOVERNS, "of the segments sent", |at| {
                 Known::share(at.spurious, at.segments, had_already(at, at.segments))
             }),
-            from(
-                &limits::REORDERED_SHARE,
-                "of the retransmitted segments",
-                |at| {
-                    let again = at.retransmitted();
-                    Known::share(at.spurious, again, had_already(at, again))
-                },
-            ),
+            from(&limits::MOST, "of the retransmitted segments", |at| {
+                let again = at.retransmitted();
+                Known::share(at.spurious, again, had_already(at, again))
+            }),
             // Spurious probes and timeouts mean delayed answers: no segment overtook another.
             from(&limits::MOST, "of these on ACKs, not on timers", |at| {
                 Known::share(at.fast, at.retransmitted(), on_acks(at))

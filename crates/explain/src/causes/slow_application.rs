@@ -179,7 +179,7 @@ impl<'a> Behind<'a> {
 
     /// Half of its answers take nearly as long as a slow request does.
     fn takes_it(&self, each_ns: u64) -> bool {
-        limits::TAKES_AS_LONG.reached(self.answers.p50_s * 1e9, each_ns)
+        limits::NEARLY_ALL.reached(self.answers.p50_s * 1e9, each_ns)
     }
 
     fn step(&self) -> Step {
@@ -514,7 +514,7 @@ impl Told<'_> {
             expected,
             measured,
             unit: "s".into(),
-            agrees: expected - measured <= expected * limits::ENDS_AGREE.share(),
+            agrees: expected - measured <= expected * limits::ALIKE.share(),
             tolerance: "at most 20 % below: the network adds to it".into(),
         })
     }
@@ -528,7 +528,7 @@ impl Told<'_> {
             expected: s(slept),
             measured: s(waited),
             unit: "s".into(),
-            agrees: (slept - waited) as f64 <= slept as f64 * limits::ENDS_AGREE.share(),
+            agrees: (slept - waited) as f64 <= slept as f64 * limits::ALIKE.share(),
             tolerance: "± 20 %: waits below 10 ms are not recorded".into(),
         })
     }

@@ -95,7 +95,7 @@ fn rule_out(whole: &Whole) -> Verdict {
                 samples = Quantity::of(of, "sample")
             )
         };
-        every([Test::share(n, of, &limits::UNREAD_SHARE, says())])
+        every([Test::share(n, of, &limits::MOST, says())])
     });
     let senders = whole
         .ends()
@@ -129,7 +129,7 @@ fn moved_little(lacking: &WithoutOptions) -> Option<Step> {
 
 fn waited_little(senders: &[End]) -> Option<Step> {
     let waited = rwnd_share(senders);
-    (!senders.is_empty() && waited < limits::HELD.share()).then(|| {
+    (!senders.is_empty() && waited < limits::MOST.share()).then(|| {
         say!(
             "these connections waited {window_limited} of their busy time for the peer's window",
             window_limited = Quantity::share(waited)
@@ -187,12 +187,12 @@ fn is_slow(story: &Story, end: &End) -> bool {
     let of_samples = |n: u32| f64::from(n) / f64::from(t.samples.max(1));
     let unread = median(&mut t.unread_bytes.clone()).unwrap_or(0);
     let lies = t.samples > 0
-        && of_samples(t.unread) >= limits::UNREAD_SHARE.share()
+        && of_samples(t.unread) >= limits::MOST.share()
         && unread >= limits::UNREAD_BYTES.bytes() as u32;
     match other(story, end) {
         // The sender's wait is counted all the time: on a host with many namespaces each may have one sample.
         Some(sender) => {
-            rwnd_share(&[sender]) >= limits::HELD.share()
+            rwnd_share(&[sender]) >= limits::MOST.share()
                 && (lies || leaves_some(story, &sender, end))
         }
         None => {
@@ -220,7 +220,7 @@ fn is_behind(end: &End) -> bool {
     let waits_us = ratio(f64::from(unread) * 1e6, per_s(end));
     waits_us.is_some_and(|us| {
         us >= f64::from(limits::READER_BEHIND.us())
-            .max(limits::READER_BEHIND_RTTS.times() * f64::from(t.taken.rtt_us))
+            .max(limits::TWICE.times() * f64::from(t.taken.rtt_us))
     })
 }
 

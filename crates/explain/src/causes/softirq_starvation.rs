@@ -96,7 +96,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         let mean = Test::lasts(thread.mean_wait_ns(), &limits::STARVED_MEAN, says());
         let waits = [
             Test::lasts(thread.waited_ns(), &limits::STARVED_WAIT, says()),
-            Test::from(thread.waiting(), &limits::STARVED_SHARE, says()),
+            Test::from(thread.waiting(), &limits::SMALL_PART, says()),
         ];
         every(waits.into_iter().chain((!obvious).then_some(mean)))
     });
@@ -124,7 +124,7 @@ fn nobody_ahead(story: &Story) -> Option<Step> {
     let busy = story.profile.groups.iter().filter(|g| !g.is_idle());
     let outside = samples(busy.clone().filter(|g| !g.in_kernel()));
     let of = samples(busy);
-    (!limits::STARVED_SHARE.reached(outside, of)).then(|| {
+    (!limits::SMALL_PART.reached(outside, of)).then(|| {
         say!(
             "{outside_kernel} of {busy_samples} were outside the kernel: nothing delayed it",
             outside_kernel = Quantity::count(outside),
@@ -141,7 +141,7 @@ fn own_cpu(thread: &Thread) -> Option<u32> {
 /// Whether a packet-handling thread waits long enough to matter.
 fn waits(thread: &Thread) -> bool {
     thread.waited_ns() >= limits::STARVED_WAIT.ns()
-        && thread.waiting() >= limits::STARVED_SHARE.share()
+        && thread.waiting() >= limits::SMALL_PART.share()
         && (thread.mean_wait_ns() >= limits::STARVED_MEAN.ns()
             || thread.waiting() >= limits::STARVED_OBVIOUS.share())
 }
@@ -212,7 +212,7 @@ impl<'a> Starved<'a> {
         if let Some(number) = cpu {
             // Without a softnet reading it is unknown what it waits for.
             let cpu = story.cpus.all().find(|c| c.number == number)?;
-            if (cpu.squeezed as f64) < limits::OVERRUNS.share() * thread.switches.max(1) as f64 {
+            if (cpu.squeezed as f64) < limits::MOST.share() * thread.switches.max(1) as f64 {
                 return None;
             }
             overruns = Some(Quantity::of(cpu.squeezed, "time").rows(cpu.rows));

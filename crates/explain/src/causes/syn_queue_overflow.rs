@@ -244,7 +244,7 @@ impl<'a> Overflow<'a> {
         };
         let longest = f64::from(sock.longest_syn_queue.0);
         // A burst is over before the next sample: then the samples do not show the limit.
-        (longest >= limits::SYN_QUEUE_SEEN.share() * limit).then(|| Check {
+        (longest >= limits::MOST.share() * limit).then(|| Check {
             formula: formula.into(),
             expected: limit,
             measured: longest,
@@ -279,7 +279,7 @@ fn near_syn_limit(here: ListenerPlace) -> bool {
     };
     let longest = here.listener.most_half_open();
     let longest = longest.map_or(0, |s| u64::from(s.longest_syn_queue.0));
-    limits::SYN_QUEUE_WAS_FULL.reached(longest, max)
+    limits::MOST.reached(longest, max)
 }
 
 /// SYNs dropped because the queue was three quarters full, where there are no cookies.

@@ -73,7 +73,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         every([
             Test::events(losses.waited, losses.segments, &limits::TAILS_WAITED, says()),
             Test::share(losses.waited, losses.segments, &limits::ONE_IN_A_THOUSAND, says()),
-            Test::from(losses.tail_share(), &limits::TAILS, tails),
+            Test::from(losses.tail_share(), &limits::MOST, tails),
         ])
     })
 }
@@ -347,7 +347,7 @@ fn late_answers(path: &Path, losses: &Losses, timer_us: f64) -> (u64, u64) {
         let (late, next) = (first.saturating_sub(second), second.saturating_sub(third));
         // Some were late because segments lost on the way there were retransmitted.
         let silent = late.saturating_sub(exchanges.all.retransmits);
-        if late >= next.saturating_mul(limits::TAIL_GATHERED.count()) {
+        if late >= next.saturating_mul(limits::SEVERAL_TIMES.count()) {
             let usual_ns = late.saturating_mul(usual_ns);
             let ns = first_ns.saturating_sub(second_ns).saturating_sub(usual_ns);
             all.0 = all.0.saturating_add(silent);

@@ -363,7 +363,7 @@ impl ThroughputLoss {
         let filled = rate / ceiling;
         let bytes_per_s = Quantity::rate(rate).rows(self.slow.iter().filter_map(|f| f.row).take(2));
         let of_window = Quantity::share(filled);
-        (filled >= limits::UNSCALED_FILLED.share()).then(|| {
+        (filled >= limits::MOST.share()).then(|| {
             say!(
                 "they moved a median of {bytes_per_s}, {of_window} of what a window of 65,535 bytes \
                  allows: it is small, not closed",
@@ -385,7 +385,7 @@ impl ThroughputLoss {
             expected: mbit(ceiling),
             measured: mbit(rate),
             unit: "Mbit/s".into(),
-            agrees: rate <= ceiling * (1.0 + limits::CEILING_TOLERANCE.share()),
+            agrees: rate <= ceiling * (1.0 + limits::ALIKE.share()),
             tolerance: "at most 25 % above it".into(),
         })
     }

@@ -55,7 +55,7 @@ pub(crate) fn ends(story: &Story) -> impl Iterator<Item = End<'_>> {
 
 /// The paths of a story that leave their host, in a fixed order.
 pub(crate) fn paths(story: &Story) -> Vec<Path<'_>> {
-    paths_of(story, limits::PATH_SEGMENTS.count())
+    paths_of(story, limits::ENOUGH.count())
 }
 
 /// The same, with the ends that sent at least this many segments.

@@ -212,9 +212,9 @@ pub(crate) fn spread(times: impl Iterator<Item = u64> + Clone) -> u64 {
 /// The pause, ns, at which most of them are; `None` where pauses are of all lengths, or too few to tell.
 pub(crate) fn usual(pauses: &[u64]) -> Option<u64> {
     let usual = median(&mut pauses.to_vec())?;
-    let near = |ns: &&u64| ns.abs_diff(usual) as f64 <= limits::PAUSES_NEAR.share() * usual as f64;
+    let near = |ns: &&u64| ns.abs_diff(usual) as f64 <= limits::ALIKE.share() * usual as f64;
     let near = pauses.iter().filter(near).count();
-    (near >= limits::RESET_OFTEN.as_usize() && limits::PAUSES_CLUSTER.reached(near, pauses.len()))
+    (near >= limits::RESET_OFTEN.as_usize() && limits::NEARLY_ALL.reached(near, pauses.len()))
         .then_some(usual)
 }
 

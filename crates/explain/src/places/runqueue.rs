@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::account::{self, State};
-use analysis::profile::{PARTS, samples};
+use analysis::profile::PARTS;
 use analysis::stats::ratio;
 use analysis::words::{count, duration, list, percent, rounded};
 use analysis::{Conn, Side, Story, Thread};
@@ -22,6 +22,8 @@ use crate::{sentence, shell};
 
 /// The most processes that one command names.
 const MAX_NAMED: usize = 16;
+/// Rivals with a smaller share of what all had are not named.
+const SHOWN_RIVAL: f64 = 0.05;
 
 /// What ran on the CPUs that a thread waited for.
 pub(crate) struct Rivals<'a> {
@@ -31,8 +33,6 @@ pub(crate) struct Rivals<'a> {
     pub(crate) cpus: Vec<u32>,
     /// Others on these CPUs, the busiest first.
     pub(crate) others: Vec<Rival<'a>>,
-    /// Time in which anything but the thread had one of these CPUs, softirqs included, s.
-    taken_s: f64,
 }
 
 /// One process that ran there.
@@ -92,17 +92,15 @@ impl<'a> Rivals<'a> {
             *on_cpu.entry(group.cpu).or_default() += group.count;
         }
         let all: u64 = on_cpu.values().sum();
-        let often = |n: &u64| *n as f64 >= limits::PRESENT.share() * all as f64;
+        let often = |n: &u64| *n as f64 >= limits::SMALL_PART.share() * all as f64;
         let seen = on_cpu.iter().filter(|(_, n)| often(n)).map(|(cpu, _)| *cpu);
         let cpus: Vec<u32> = match cpu {
             Some(cpu) => vec![cpu],
             None => seen.collect(),
         };
         let mut others: BTreeMap<u32, (u64, RowRef)> = BTreeMap::new();
-        let here = || profile.groups.iter().filter(|g| cpus.contains(&g.cpu));
-        let taken = here().filter(|g| g.pid != thread.pid && !g.is_idle());
-        let taken_s = profile.cpu_seconds(samples(taken));
-        for group in here().filter(|g| g.pid != 0 && g.pid != thread.pid) {
+        let here = profile.groups.iter().filter(|g| cpus.contains(&g.cpu));
+        for group in here.filter(|g| g.pid != 0 && g.pid != thread.pid) {
             others.entry(group.pid).or_insert((0, group.row)).0 += group.count;
         }
         let others = others.into_iter().map(|(pid, (n, row))| {
@@ -122,7 +120,6 @@ impl<'a> Rivals<'a> {
             thread,
             cpus,
             others,
-            taken_s,
         }
     }
 
@@ -137,7 +134,7 @@ impl<'a> Rivals<'a> {
         let first = |r: &Rival| {
             shares
                 .get(&r.pid)
-                .is_some_and(|s| *s <= limits::COMES_FIRST.share())
+                .is_some_and(|s| *s <= limits::SMALL_PART.share())
         };
         self.others.retain(first);
         self
@@ -145,7 +142,7 @@ impl<'a> Rivals<'a> {
 
     /// Whether they are the ones that the thread waited for.
     pub(crate) fn explain_the_wait(&self) -> bool {
-        limits::SEEN_MEANWHILE.reached(self.explained_ns(), self.thread.waited_ns())
+        limits::MOST.reached(self.explained_ns(), self.thread.waited_ns())
     }
 
     /// CPU time there of its own service, s: of its other workers, and of the other threads of its process.
@@ -227,7 +224,7 @@ impl<'a> Rivals<'a> {
 
     /// Whether it had enough of the CPU to be named.
     fn matters(&self, rival: &Rival) -> bool {
-        rival.seconds >= limits::RIVAL.share() * self.seconds()
+        rival.seconds >= SHOWN_RIVAL * self.seconds()
     }
 
     /// What had the CPU meanwhile.
@@ -247,20 +244,32 @@ impl<'a> Rivals<'a> {
         .rows(self.others.iter().map(|r| r.row).take(SHOWN_ROWS))
     }
 
-    /// While a thread waits for a CPU, another one has it.
+    /// While a thread waits for a CPU, something else has it: another thread, a softirq, the hypervisor.
     pub(crate) fn check(&self) -> Check {
-        let (waited, others) = (self.thread.waited_ns() as f64 / 1e9, self.taken_s);
+        let cpus = self.story.cpus.all();
+        let busy: Vec<f64> = cpus
+            .filter(|c| self.cpus.contains(&c.number))
+            .map(|c| (1.0 - c.idle) * self.story.seconds())
+            .collect();
+        // The profile has only what was recorded, /proc/stat all.
+        let (others, source) = if busy.len() == self.cpus.len() {
+            let own = self.thread.on_cpu_ns() as f64 / 1e9;
+            ((busy.iter().sum::<f64>() - own).max(0.0), "/proc/stat")
+        } else {
+            (self.seconds(), "profile")
+        };
+        let waited = self.thread.waited_ns() as f64 / 1e9;
         Check {
             formula: format!(
-                "CPU time of others on {} (profile) ≥ time that {} waited for it (scheduler)",
+                "time that {} was busy with others ({source}) ≥ time that {} waited for it (scheduler)",
                 self.place(),
                 self.thread.comm
             ),
             expected: rounded(waited),
             measured: rounded(others),
             unit: "s".into(),
-            agrees: others >= limits::ALL_THE_WHILE.share() * waited,
-            tolerance: "at most 20 % below: the profile misses some".into(),
+            agrees: limits::NEARLY_ALL.reached(others, waited),
+            tolerance: "at most 10 % below: both are counted over slightly different times".into(),
         }
     }
 
@@ -268,7 +277,7 @@ impl<'a> Rivals<'a> {
     pub(crate) fn free_cpu(&self) -> Option<(u32, f64)> {
         let cpus = self.story.cpus.all();
         let free =
-            cpus.filter(|c| c.idle >= limits::ROOM.share() && !self.cpus.contains(&c.number));
+            cpus.filter(|c| c.idle >= limits::MOST.share() && !self.cpus.contains(&c.number));
         let most = free.max_by(|a, b| a.idle.total_cmp(&b.idle));
         most.map(|c| (c.number, c.idle))
     }

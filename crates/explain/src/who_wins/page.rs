@@ -51,7 +51,7 @@ must be at least one such connect for every second late answer. The causes about
 
 /// The page, as Markdown.
 pub fn page() -> String {
-    let limit = crate::limits::CONSEQUENCE.told();
+    let limit = crate::limits::SEVERAL_TIMES.told();
     let mut page = BEGINS.replace("CONSEQUENCE times", &format!("{limit} (`CONSEQUENCE`)"));
     page.push_str("```mermaid\ngraph LR\n");
     for cause in ALL {

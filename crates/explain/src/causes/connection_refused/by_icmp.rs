@@ -252,10 +252,7 @@ fn neighbours(rejected: &Rejected) -> Vec<Advice> {
     };
     // The limit is on the sum over all namespaces.
     let table = story.structures.get(0, structure).map(|s| s.fullest);
-    let full = table.filter(|t| {
-        t.share()
-            .is_some_and(|s| s >= limits::NEIGHBOURS_FULL.share())
-    });
+    let full = table.filter(|t| t.share().is_some_and(|s| s >= limits::NEARLY_ALL.share()));
     let more = full.and_then(|t| more_neighbours(story, structure, t.entries));
     let addr = rejected.place.at.addr;
     let flush = flush_neighbours(

@@ -23,8 +23,7 @@ pub(super) struct Quota<'a> {
 
 /// Whether a thread waited for about as long as a cgroup was throttled.
 fn adds_up(waited: f64, throttled: f64) -> bool {
-    waited >= limits::QUOTA_WAIT_LEAST.share() * throttled
-        && waited <= limits::QUOTA_WAIT_MOST.times() * throttled
+    waited >= limits::MOST.share() * throttled && waited <= limits::TWICE.times() * throttled
 }
 
 impl<'a> Quota<'a> {
@@ -55,7 +54,7 @@ impl<'a> Quota<'a> {
                 true => {
                     let most_ms = periods_of(cgroup)
                         .map_or(*ms, |(n, _)| n as f64 * limits::QUOTA_PERIOD.ms() as f64);
-                    ms.min(most_ms) >= limits::THROTTLED.share() * waited_ms
+                    ms.min(most_ms) >= limits::MOST.share() * waited_ms
                 }
                 false => may_guess && adds_up(waited_ms, *ms),
             })

@@ -203,7 +203,7 @@ impl<'a> Short<'a> {
         let often = self.share() >= limits::SHORT_LOST_SHARE.share()
             || of_syns >= limits::SHORT_LOST_SYNS.share();
         let enough = self.lost() >= limits::PATH_LOST.count() && often;
-        let elsewhere = !limits::LOST_HERE.exceeded(self.dropped, self.lost());
+        let elsewhere = !limits::SMALL_PART.exceeded(self.dropped, self.lost());
         each && enough
             && self.loses_data()
             && elsewhere
@@ -337,8 +337,8 @@ fn alike(short: &Short) -> Check {
         expected: rounded(syns * 100.0),
         measured: rounded(data * 100.0),
         unit: "%".into(),
-        agrees: syns <= data * limits::SHORT_LOST_ALIKE.times()
-            && data <= syns * limits::SHORT_LOST_ALIKE.times(),
+        agrees: syns <= data * limits::SEVERAL_TIMES.times()
+            && data <= syns * limits::SEVERAL_TIMES.times(),
         tolerance: "a quarter to four times: a SYN is also retransmitted when its answer was lost"
             .into(),
     }

@@ -46,7 +46,7 @@ pub(super) fn find(story: &Story) -> Vec<Finding> {
 }
 
 fn judge(walker: &Walker) -> Option<Finding> {
-    if walker.searches.is_empty() || walker.inside < limits::SEARCH_SAMPLES.count() {
+    if walker.searches.is_empty() || walker.inside < limits::ENOUGH.count() {
         return None;
     }
     let (story, took) = (walker.story, duration(walker.longest_ns()));
@@ -217,14 +217,14 @@ impl<'a> Walker<'a> {
                 formula,
                 passed * limits::WALKED_ENTRY.number() / 1e9,
                 searched,
-                limits::SEARCH_COST_FACTOR.times(),
+                limits::SEVERAL_TIMES.times(),
             )
         });
         let on_cpu = within(
             format!("time of the search = CPU time in {FUNCTION}"),
             searched,
             self.cpu_seconds(),
-            limits::SEARCH_ON_CPU.times(),
+            limits::TWICE.times(),
         );
         law.into_iter().chain(cost).chain([on_cpu]).collect()
     }

@@ -58,7 +58,7 @@ pub(super) fn places(story: &Story) -> Vec<SilentPeer<'_>> {
         });
     }
     let many = |p: &SilentPeer| {
-        p.all.len() >= limits::GIVEN_UP.as_usize() && p.share() >= limits::GIVEN_UP_SHARE.share()
+        p.all.len() >= limits::GIVEN_UP.as_usize() && p.share() >= limits::MOST.share()
     };
     places.into_values().filter(many).collect()
 }

@@ -502,7 +502,7 @@ impl Collision<'_> {
 /// Clients that are all blocked send one SYN per timeout each.
 pub(super) fn ceiling(case: &Collision) -> Option<Check> {
     let mut after: Vec<u64> = case.timeouts().map(|r| r.after_ns).collect();
-    if after.len() < limits::TIMEOUTS_KNOWN.as_usize() {
+    if after.len() < limits::ENOUGH.as_usize() {
         return None;
     }
     let timeout = median(&mut after)?;
@@ -514,7 +514,7 @@ pub(super) fn ceiling(case: &Collision) -> Option<Check> {
     let blocked = case.hit().filter(|c| c.syn_retries > 0);
     let (clients, _) = at_once(case.story, blocked, (0, case.story.end_ns));
     let expected = clients as f64 / (timeout as f64 / 1e9);
-    let reached = if measured >= expected * limits::AT_CEILING.share() {
+    let reached = if measured >= expected * limits::NEARLY_ALL.share() {
         "it is reached"
     } else {
         "not reached: clients also do other things than wait"
@@ -529,7 +529,7 @@ pub(super) fn ceiling(case: &Collision) -> Option<Check> {
         expected: rounded(expected),
         measured: rounded(measured),
         unit: "SYNs/s".into(),
-        agrees: measured <= expected * (1.0 + limits::ABOVE_CEILING.share()),
+        agrees: measured <= expected * (1.0 + limits::ALIKE.share()),
         tolerance: "at most 10 % above".into(),
     })
 }
@@ -540,7 +540,7 @@ pub(super) fn sequence(case: &Collision) -> Option<Check> {
         return illumos.sequence(case);
     }
     let uploads = case.uploads();
-    if case.paws() || uploads.len() < limits::TIMEOUTS_KNOWN.as_usize() {
+    if case.paws() || uploads.len() < limits::ENOUGH.as_usize() {
         return None;
     }
     let overtook = uploads.iter().filter(|u| u.overtook()).count();

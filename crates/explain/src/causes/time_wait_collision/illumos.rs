@@ -90,7 +90,7 @@ impl Illumos {
         draws.sort_unstable();
         let rise = |name| case.story.counters.rise(self.netns, name).by;
         let all = rise(counter::ACTIVE_OPENS).saturating_add(rise(counter::PASSIVE_OPENS));
-        limits::DRAWS_SEEN
+        limits::NEARLY_ALL
             .reached(draws.len(), all)
             .then_some(draws)
     }
@@ -210,7 +210,7 @@ impl Illumos {
             expected: rounded(expected),
             measured: rounded(measured),
             unit: "s".into(),
-            agrees: (measured - expected).abs() <= expected * limits::ILLUMOS_MEETS.share(),
+            agrees: (measured - expected).abs() <= expected * limits::ALIKE.share(),
             tolerance: "± 20 %: a port must also be reused".into(),
         })
     }

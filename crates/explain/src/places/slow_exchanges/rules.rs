@@ -88,7 +88,7 @@ impl SlowService<'_> {
         let many = count > 0 && limits::SLOW_SHARE.reached(count, of);
         let takes = |share: f64| {
             let whole_ns = exchanged_ns(&self.exchanges.all) as f64;
-            count >= limits::PERCENTILES.count() && all_ns as f64 >= share * whole_ns
+            count >= limits::ENOUGH.count() && all_ns as f64 >= share * whole_ns
         };
         let enough = match by {
             Excess::Many => many,
@@ -119,10 +119,10 @@ impl SlowService<'_> {
         let share = sum(|t| t.own_ns) as f64 / sum(Told::took_ns).max(1) as f64;
         let waits = told.clone().map(Told::took_ns);
         let (shortest, longest) = (waits.clone().min(), waits.max().unwrap_or(0));
-        let alike = shortest
-            .is_some_and(|ns| ns as f64 >= (1.0 - limits::GAVE_UP_ALIKE.share()) * longest as f64);
+        let alike =
+            shortest.is_some_and(|ns| ns as f64 >= (1.0 - limits::ALIKE.share()) * longest as f64);
         let long = match (self.usual_ns, self.exchanges.role()) {
-            (Some(_), _) if all.exchanges >= limits::PERCENTILES.count() => {
+            (Some(_), _) if all.exchanges >= limits::ENOUGH.count() => {
                 waited_ns / count >= self.least_ns(Excess::Many)
             }
             // Requests that are never answered may belong to a protocol without answers: the client knows how long it
@@ -220,7 +220,7 @@ impl SlowService<'_> {
             <= self
                 .usual_ns
                 .unwrap_or(0)
-                .saturating_mul(limits::TYPICAL.count());
+                .saturating_mul(limits::SEVERAL_TIMES.count());
         let stand_for = if typical && thought > 0 {
             (all.think_ns as f64 / thought as f64).max(1.0)
         } else {
