@@ -61,9 +61,9 @@ limits! {
     /// Two measurements of the same thing, and the members of a regular series, may differ by this share.
     ALIKE = 0.2, Share, Guess;
     /// A rate, a share or a median of fewer events than this is chance: the standard error of ten is a third.
-    ENOUGH = 10, Count, Sampling;
+    ENOUGH = 10, Count, Guess;
     /// Something regular is seen at least this many times: two may be alike by chance.
-    A_FEW = 3, Count, Sampling;
+    A_FEW = 3, Count, Guess;
     /// What is told apart by size differs by at least this factor.
     TWICE = 2, Times, Guess;
     /// What stands out is at least this many times the usual; and what is measured in two different ways, one of them
