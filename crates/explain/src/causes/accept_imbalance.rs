@@ -138,7 +138,7 @@ impl<'a> Uneven<'a> {
         let measured = waits.as_ref().is_some_and(AcceptWaits::are_measured);
         let stands = |s: &&ListenSock| {
             let share = f64::from(s.waiting_samples) / f64::from(s.samples.max(1));
-            let stood = s.waiting_samples >= limits::STUCK_SAMPLES.as_u32();
+            let stood = s.waiting_samples >= limits::A_FEW.as_u32();
             let often =
                 s.waiting_samples >= limits::SEEN_TWICE.as_u32() && share >= limits::MOST.share();
             stood || often || measured && s.waited(limits::ACCEPT_WAIT_SEEN.ns())

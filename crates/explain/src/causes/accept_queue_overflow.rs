@@ -106,7 +106,7 @@ fn rule_out(whole: &Whole) -> Verdict {
             arrived = Quantity::of(of, "connection"),
             listen_overflows = here.risen(counter::LISTEN_OVERFLOWS)
         );
-        every([Test::events(n, of, &limits::LISTENER_DROPS, step)])
+        every([Test::events(n, of, &limits::OFTEN, step)])
     });
     Verdict::nearest(places, NO_ARRIVAL)
 }
@@ -114,7 +114,7 @@ fn rule_out(whole: &Whole) -> Verdict {
 /// How much the full accept queue dropped, if it is more than a burst at a start.
 fn dropped(here: ListenerPlace) -> Option<u64> {
     let dropped = drops(here);
-    (dropped >= limits::LISTENER_DROPS.count()).then_some(dropped)
+    (dropped >= limits::OFTEN.count()).then_some(dropped)
 }
 
 /// The same, however few.

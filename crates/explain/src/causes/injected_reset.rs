@@ -92,8 +92,8 @@ fn rule_out(whole: &Whole) -> Verdict {
             every([Test::events(n as u64, of, least, says(resets, of))])
         };
         [
-            of_kind(site.ends.refused.len(), &limits::REFUSED),
-            of_kind(site.ends.broken.len(), &limits::BROKEN),
+            of_kind(site.ends.refused.len(), &limits::ENOUGH),
+            of_kind(site.ends.broken.len(), &limits::OFTEN),
         ]
     });
     let of = story.conns.len() as u64;
@@ -101,7 +101,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         every([Test::events(
             0,
             of,
-            &limits::BROKEN,
+            &limits::OFTEN,
             says(Quantity::of(0u64, "reset"), of),
         )])
     };
@@ -311,8 +311,8 @@ impl Site<'_> {
 
 fn judge(site: &Site, own: &Own) -> Option<Finding> {
     let ends = &site.ends;
-    let enough = ends.refused.len() >= limits::REFUSED.as_usize()
-        || ends.broken.len() >= limits::BROKEN.as_usize();
+    let enough = ends.refused.len() >= limits::ENOUGH.as_usize()
+        || ends.broken.len() >= limits::OFTEN.as_usize();
     let here = site.firewall().is_some();
     if !enough || !(here || site.unsent(own)) {
         return None;

@@ -58,11 +58,11 @@ fn judge(
     let softnet = if received { by_softnet(story) } else { 0 };
     let lost = way.lost().saturating_sub(softnet);
     let share = lost as f64 / way.packets.saturating_add(lost).max(1) as f64;
-    if lost < limits::HOST_DROPS.count() || share < limits::LOSS_GOVERNS.share() {
+    if lost < limits::OFTEN_TO_ONE.count() || share < limits::LOSS_GOVERNS.share() {
         return None;
     }
     // A ring that overflows, and a damaged frame, lose packets that were wanted.
-    let certain = way.fifo.max(way.errors) >= limits::HOST_DROPS.count();
+    let certain = way.fifo.max(way.errors) >= limits::OFTEN_TO_ONE.count();
     let damaged = way.errors > way.dropped.max(way.fifo);
     let scope = Scope {
         netns: story.netns(netns),
@@ -195,7 +195,7 @@ fn rule_out(whole: &Whole) -> Verdict {
                     )
                 };
                 every([
-                    Test::events(lost, of, &limits::HOST_DROPS, says()),
+                    Test::events(lost, of, &limits::OFTEN_TO_ONE, says()),
                     Test::share(lost, of, &limits::LOSS_GOVERNS, says()),
                 ])
             })

@@ -69,9 +69,9 @@ fn rule_out(whole: &Whole) -> Verdict {
         let silent = Quantity::count(n).rows(times.rows.iter().copied());
         let in_vain = place.passed() == 0 && times.gave_up_ns().is_some();
         let least = if in_vain {
-            &limits::IN_VAIN
+            &limits::FAILED_AGAIN
         } else {
-            &limits::UNANSWERED
+            &limits::FAILED_AGAIN
         };
         let many = [
             Test::events(n, of, least, says(&silent, of)),
@@ -95,7 +95,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         every([Test::events(
             0,
             of,
-            &limits::UNANSWERED,
+            &limits::FAILED_AGAIN,
             says(&Quantity::count(0u64), of),
         )])
     };
@@ -109,7 +109,7 @@ fn few_retried(asked: &Asked) -> Option<Step> {
         let retried = conns.filter(|c| c.netns == calls.netns && c.syn_retries > 0);
         let n = retried.count() as u64;
         let retried = Quantity::of(n, "connect");
-        return (n < limits::UNANSWERED.count())
+        return (n < limits::FAILED_AGAIN.count())
             .then(|| say!("{retried} retransmitted a SYN", retried));
     }
     let place = asked
@@ -130,9 +130,9 @@ fn many(place: &UnansweredSyns) -> bool {
     let (silent, connects) = (place.times.silent(), place.times.total());
     let in_vain = place.passed() == 0 && place.times.gave_up_ns().is_some();
     let least = if in_vain {
-        limits::IN_VAIN.count()
+        limits::FAILED_AGAIN.count()
     } else {
-        limits::UNANSWERED.count()
+        limits::FAILED_AGAIN.count()
     };
     silent >= least && limits::PATH_DROPS_SYN_SHARE.reached(silent, connects)
 }
@@ -155,19 +155,21 @@ fn refused_by_time_wait(asked: &Asked) -> Option<Step> {
     let place = asked.silent()?;
     let answered = place.strays + place.half_open;
     let retried = place.times.silent();
-    (answered >= limits::UNANSWERED.count() && limits::MOST.reached(answered, retried)).then(|| {
-        say!(
-            "{retried} got no answer to a SYN, and {seen} of existing sockets were seen",
-            retried = Quantity::of(retried, "connect"),
-            seen = Quantity::of(answered, "refusal and answer")
-        )
-    })
+    (answered >= limits::FAILED_AGAIN.count() && limits::MOST.reached(answered, retried)).then(
+        || {
+            say!(
+                "{retried} got no answer to a SYN, and {seen} of existing sockets were seen",
+                retried = Quantity::of(retried, "connect"),
+                seen = Quantity::of(answered, "refusal and answer")
+            )
+        },
+    )
 }
 
 /// For ends that send: connections between the same addresses were established.
 fn no_syn_lost(asked: &Asked) -> Option<Step> {
     let (connections, retried) = asked.on_the_way()?;
-    (retried < limits::UNANSWERED.count()
+    (retried < limits::FAILED_AGAIN.count()
         || !limits::PATH_DROPS_SYN_SHARE.reached(retried, connections))
     .then(|| {
         say!(

@@ -87,7 +87,7 @@ fn rule_out(whole: &Whole) -> Verdict {
                 segments = Quantity::of(losses.segments, "segment")
             )
         };
-        let (again, few) = (losses.retransmitted(), losses.lost < limits::PATH_LOST.count());
+        let (again, few) = (losses.retransmitted(), losses.lost < limits::OFTEN_TO_ONE.count());
         let most = if few { 0.0 } else { crowded_share(whole.story, losses) };
         let spurious = say!(
             "the receivers already had {duplicates} of {retransmitted} (DSACK)",
@@ -108,7 +108,7 @@ fn rule_out(whole: &Whole) -> Verdict {
             "the port with the most losses lost {lost_share}",
             lost_share = Quantity::share(most).rows(rows())
         );
-        let enough = || Test::events(losses.lost, losses.segments, &limits::PATH_LOST, lost());
+        let enough = || Test::events(losses.lost, losses.segments, &limits::OFTEN_TO_ONE, lost());
         [
             every([
                 enough(),
@@ -146,7 +146,7 @@ fn few_retransmitted(asked: &Asked) -> Option<Step> {
     };
     let conns = connections(asked.story, *pid);
     let resent: u64 = conns.iter().map(|(_, c)| u64::from(c.retransmits)).sum();
-    (resent < limits::PATH_LOST.count()).then(|| {
+    (resent < limits::OFTEN_TO_ONE.count()).then(|| {
         say!(
             "{retransmitted} were retransmitted on its {connections}",
             retransmitted = Quantity::of(resent, "segment"),
@@ -167,7 +167,7 @@ fn no_loss(losses: &Losses) -> Option<Step> {
         ));
     }
     let lost = Quantity::count(losses.lost).rows(sample_rows(&losses.ends));
-    if losses.lost < limits::PATH_LOST.count() || losses.share() < limits::LOSS_GOVERNS.share() {
+    if losses.lost < limits::OFTEN_TO_ONE.count() || losses.share() < limits::LOSS_GOVERNS.share() {
         let segments = Quantity::of(losses.segments, "segment");
         return Some(say!("{lost} of {segments} were lost", lost, segments));
     }
@@ -225,8 +225,8 @@ fn judge(path: &Path) -> Option<Finding> {
     let (story, losses) = (path.story, path.losses());
     let min_rtt_us = path.min_rtt_us()?;
     let empty = met_empty(path, min_rtt_us);
-    let enough =
-        losses.lost >= limits::PATH_LOST.count() && losses.share() >= limits::LOSS_GOVERNS.share();
+    let enough = losses.lost >= limits::OFTEN_TO_ONE.count()
+        && losses.share() >= limits::LOSS_GOVERNS.share();
     let real = !limits::MOST.exceeded(losses.spurious, losses.lost) && losses.are_elsewhere();
     let lost = real && losses.are_spread() && !losses.are_tails();
     let limited_by_rate = || {

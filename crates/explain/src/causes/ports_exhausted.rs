@@ -179,7 +179,7 @@ impl<'a> Wanting<'a> {
 const RULE: Rule<Wanted> = Rule {
     ways: &[Way {
         tests: &[
-            from(&limits::PORTS_FAILED, "without a local port", |at| {
+            from(&limits::OFTEN, "without a local port", |at| {
                 at.without_a_port()
             }),
             from(&limits::NEARLY_ALL, "of the ports in use", |at| at.in_use()),

@@ -97,7 +97,7 @@ const RULE: Rule<Queues> = Rule {
     ways: &[Way {
         tests: &[
             from(
-                &limits::HOST_DROPS,
+                &limits::OFTEN_TO_ONE,
                 "that found the queue of a CPU full",
                 |at| Known::events(at.dropped, at.packets(), at.counted()),
             ),

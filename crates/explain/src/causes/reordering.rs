@@ -36,7 +36,7 @@ const RULE: Rule<Paths> = Rule {
     ways: &[Way {
         tests: &[
             from(
-                &limits::REORDERED,
+                &limits::OFTEN_TO_ONE,
                 "spuriously retransmitted (DSACK)",
                 |at| Known::events(at.spurious, at.segments, had_already(at, at.segments)),
             ),

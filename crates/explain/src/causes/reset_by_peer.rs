@@ -55,7 +55,7 @@ fn no(asked: &Asked) -> Option<Step> {
     }
     let phases = resets.all().filter_map(|(id, _)| reset_of(asked.story, id));
     let waited = phases.filter(|r| waited(r.phase)).count();
-    (waited < limits::RESET_OFTEN.as_usize()).then(|| {
+    (waited < limits::OFTEN.as_usize()).then(|| {
         say!(
             "{waited} of {resets} came before an answer, instead of one, or before the whole request was received",
             waited = Quantity::count(waited as u64),

@@ -72,7 +72,7 @@ fn no(asked: &Asked) -> Option<Step> {
     };
     let full = here.rise(counter::TCP_REQ_Q_FULL_DROP);
     let tcp_req_q_full_drop = Quantity::count(full.by).rows(full.rows());
-    let fits = full.by < limits::LISTENER_DROPS.count() && Overflow::of(here).is_none();
+    let fits = full.by < limits::OFTEN.count() && Overflow::of(here).is_none();
     (fits && here.is_counted()).then(|| {
         say!(
             "TCPReqQFullDrop rose by {tcp_req_q_full_drop}",
@@ -97,7 +97,7 @@ fn rule_out(whole: &Whole) -> Verdict {
             accepted = Quantity::of(here.accepted(), "connection"),
             tcp_req_q_full_drop = Quantity::count(full.by).rows(full.rows())
         );
-        every([Test::events(n, of, &limits::LISTENER_DROPS, step)])
+        every([Test::events(n, of, &limits::OFTEN, step)])
     });
     Verdict::nearest(places, NO_ARRIVAL)
 }
@@ -153,7 +153,7 @@ impl<'a> Overflow<'a> {
             None if repeated.count > 0 => all,
             None => 0,
         };
-        (dropped >= limits::LISTENER_DROPS.count()).then(|| Overflow {
+        (dropped >= limits::OFTEN.count()).then(|| Overflow {
             here,
             dropped,
             full,

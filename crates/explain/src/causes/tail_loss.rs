@@ -46,7 +46,7 @@ fn no(asked: &Asked) -> Option<Step> {
         return asked.not_repaired();
     }
     let losses = asked.losses()?;
-    (losses.waited < limits::TAILS_WAITED.count() || !losses.are_tails()).then(|| {
+    (losses.waited < limits::OFTEN.count() || !losses.are_tails()).then(|| {
         say!(
             "{on_acks} retransmitted on ACKs, as in a transfer; {waited} had to wait for a timer",
             on_acks = Quantity::of(losses.fast, "segment").rows(sample_rows(&losses.ends)),
@@ -71,7 +71,7 @@ fn rule_out(whole: &Whole) -> Verdict {
             retransmitted = Quantity::of(losses.waited.saturating_add(losses.fast), "segment")
         );
         every([
-            Test::events(losses.waited, losses.segments, &limits::TAILS_WAITED, says()),
+            Test::events(losses.waited, losses.segments, &limits::OFTEN, says()),
             Test::share(losses.waited, losses.segments, &limits::ONE_IN_A_THOUSAND, says()),
             Test::from(losses.tail_share(), &limits::MOST, tails),
         ])
@@ -110,7 +110,7 @@ impl<'a> Tails<'a> {
         // A receiver that already had the message when it came again has lost its answer: a program waited all the
         // same.
         let waited = losses.waited;
-        let enough = waited >= limits::TAILS_WAITED.count()
+        let enough = waited >= limits::OFTEN.count()
             && limits::ONE_IN_A_THOUSAND.reached(waited, losses.segments);
         let real = losses.spurious <= losses.late() * limits::TAILS_TWICE.count()
             && losses.are_elsewhere();

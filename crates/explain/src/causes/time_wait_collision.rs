@@ -50,7 +50,7 @@ pub(crate) const CAUSE: Cause = Cause {
 fn no(asked: &Asked) -> Option<Step> {
     let strays = asked.silent()?.strays;
     let refused = Quantity::of(strays, "SYN");
-    (strays < limits::COLLISIONS.count())
+    (strays < limits::OFTEN.count())
         .then(|| say!("{refused} met a TIME_WAIT socket that refused it", refused))
 }
 
@@ -66,10 +66,10 @@ fn rule_out(whole: &Whole) -> Verdict {
     let places = Collision::all(whole.story).into_iter().map(|place| {
         let (n, of) = place.impact();
         let share = Test::share(n, of, &limits::COLLISIONS_SHARE, says(n, of));
-        every([Test::events(n, of, &limits::COLLISIONS, says(n, of)), share])
+        every([Test::events(n, of, &limits::OFTEN, says(n, of)), share])
     });
     let of = whole.opened();
-    let none = || every([Test::events(0, of, &limits::COLLISIONS, says(0, of))]);
+    let none = || every([Test::events(0, of, &limits::OFTEN, says(0, of))]);
     Verdict::nearest_or(places, none, NO_CONNECT)
 }
 
@@ -80,7 +80,7 @@ fn find(story: &Story) -> Vec<Finding> {
 
 fn judge(case: &Collision) -> Option<Finding> {
     let (affected, of) = case.impact();
-    if affected < limits::COLLISIONS.count() || !limits::COLLISIONS_SHARE.reached(affected, of) {
+    if affected < limits::OFTEN.count() || !limits::COLLISIONS_SHARE.reached(affected, of) {
         return None;
     }
     if case.is_told_by_clients() && !case.server_closes_first() {

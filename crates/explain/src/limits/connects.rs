@@ -20,8 +20,6 @@ limits! {
     /// A client that ends a connect sooner than this did not wait even for a round trip across a continent. It counts
     /// as failed at once, not as having given up.
     PATIENT_CONNECT = 80 * MS, Time, Guess;
-    /// Fewer connects with unanswered SYNs than this are a burst at startup.
-    UNANSWERED = 10, Connections, Guess;
     /// One ICMP error proves rejection for up to this many unanswered SYNs. Hosts limit ICMP errors to about one per
     /// second and address.
     ICMP_RATION = 20, Times, Kernel;
@@ -32,8 +30,6 @@ limits! {
     /// If a smaller share of connects than this has unanswered SYNs, the path has no outage. From this share on, a path
     /// that drops all kinds of packets would lose data too.
     PATH_DROPS_SYN_SHARE = 0.05, Share, Guess;
-    /// If every connect to a place failed and its clients gave up, this many of them suffice instead of [`UNANSWERED`].
-    IN_VAIN = 3, Connections, Guess;
 }
 
 limits! {
@@ -44,8 +40,6 @@ limits! {
     /// A dropped SYN is retransmitted after a second. Only drops at least this long before the recording ends are
     /// checked for a retransmission.
     COMES_AGAIN = 1_500 * MS, Time, Mechanism;
-    /// Fewer dropped packets of established connections than this are stragglers of connections that are already gone.
-    FIREWALL_DROPS_DATA = 20, Packets, Guess;
     /// If conntrack drops exceed the lost SYNs by more than this factor, most were other packets and a firewall rule
     /// may have dropped the SYNs. The confidence is then medium at most.
     OTHERS_DROPPED = 10, Times, Guess;
@@ -59,38 +53,16 @@ limits! {
 
 limits! {
     REFUSALS = "Refusals";
-    /// Fewer refusals than this at one place are stray attempts, or a service that was starting.
-    REFUSED = 10, Connections, Guess;
-    /// Refusals must be at least this share of the connects to a place, in addition to [`REFUSED`].
+    /// Refusals must be at least this share of the connects to a place, in addition to [`ENOUGH`].
     REFUSED_SHARE = 0.05, Share, Guess;
-    /// If the refused clients are not on this host, one of them must have been refused at least this often. Scanners
-    /// try once or twice.
-    REFUSED_TO_ONE = 5, Connections, Guess;
-    /// Fewer connects ended by ICMP errors than this are stray attempts.
-    UNREACHABLE = 3, Connections, Guess;
     /// If ICMP errors end a smaller share of the connects than this, a route flaps.
     UNREACHABLE_SHARE = 0.05, Share, Guess;
     /// Connects at a fixed interval shorter than this are no health check, which runs once a second or slower. They may
     /// be several clients that reconnect in turn.
     PROBE_SLOW = 900 * MS, Time, Guess;
-    /// Fewer established connections than this that are reset at one place do not count. Resets are not chance, but a
-    /// single one may be a lost record.
-    BROKEN = 5, Connections, Guess;
-    /// Fewer SYNs that meet an established socket than this are a program that was killed while its host was cut off. A
-    /// live client causes none, because it knows its connections.
-    HALF_OPEN_MET = 5, Connections, Guess;
-    /// Fewer packets dropped for lack of a route or neighbour than this are a probe, or packets that came while a route
-    /// changed.
-    UNROUTED = 10, Packets, Guess;
     /// If a smaller share of the namespace's packets (sent and received) is dropped for lack of a route or neighbour,
     /// it is merely a neighbour that is down while something tries to reach it.
     UNROUTED_SHARE = 0.001, Share, Guess;
-    /// If calls were not recorded, the kernel's counter of packets without a route must rise by at least this much, in
-    /// several intervals ([`UNROUTABLE_INTERVALS`]).
-    UNROUTABLE_COUNTED = 5, Events, Guess;
-    /// The counter of packets without a route must rise in at least this many sampling intervals. Fewer may be the
-    /// burst of a program that starts.
-    UNROUTABLE_INTERVALS = 3, Samples, Guess;
 }
 
 limits! {
@@ -98,9 +70,6 @@ limits! {
     /// Connections can be unevenly distributed only if at least this many listening sockets share the port
     /// (SO_REUSEPORT).
     SHARED_BY = 2, Count, Mechanism;
-    /// Fewer drops at a listener than this, in a recording of seconds, are one burst at startup; each costs its client
-    /// a second. Their share of the arrivals tells little: while nothing is accepted, clients hang and do not arrive.
-    LISTENER_DROPS = 10, Events, Guess;
     /// Clients that arrive within this time of each other are one burst. A client whose SYN was dropped is back after
     /// this time.
     BURST = S, Time, Kernel;
@@ -112,9 +81,6 @@ limits! {
     /// The queue length by samples and by the connections' waits (Little's law) may differ by this many standard errors
     /// of the samples. One recording in 400 differs by more by chance.
     ACCEPT_WAITS_DEVIATIONS = 3, Deviations, Sampling;
-    /// An accept queue that is not empty in at least this many samples is stuck. A queue that a worker serves never
-    /// holds connections for seconds.
-    STUCK_SAMPLES = 3, Samples, Guess;
     /// A stuck accept queue must be at least this many times as long as the others. The kernel spreads connections
     /// evenly, so among equally served queues one in e¹⁰ is this many times the average.
     STUCK_TIMES = 10, Times, Mechanism;
@@ -144,8 +110,6 @@ limits! {
 
 limits! {
     PORTS = "Ports and TIME_WAIT";
-    /// Fewer connects that found no local port than this may be one program that asked for a particular port.
-    PORTS_FAILED = 5, Connections, Guess;
     /// With at least this share of the ports in use, one parity (odd or even) is full and each search tries all of it
     /// first.
     PARITY_FULL = 0.5, Share, Mechanism;
@@ -175,9 +139,6 @@ limits! {
     ACCEPTS_EXPECTED = 20, Events, Sampling;
     /// If the accepts during a search are fewer than expected by at least this factor, the search kept them out.
     ACCEPTS_FEWER = 10, Times, Guess;
-    /// Fewer SYNs refused by TIME_WAIT sockets than this, in a recording of seconds, happen on any busy host that
-    /// reuses ports: of a million connections, two end in the same millisecond.
-    COLLISIONS = 10, Connections, Guess;
     /// If TIME_WAIT sockets refuse a smaller share of connects than this, it is no finding: it shows only beyond the
     /// 99.5th percentile of connects.
     COLLISIONS_SHARE = 0.005, Share, People;

@@ -66,8 +66,6 @@ limits! {
     NEIGHBOURS = 512, Count, Kernel;
     /// A connection that moved no more than this carried no data: SYN and FIN are acknowledged as one byte each.
     NO_DATA = 2, Bytes, Rfc;
-    /// Fewer connections reset for lack of memory than this are orphans of a client that vanished.
-    ABORTED_FOR_MEMORY = 3, Connections, Guess;
     /// Rules must take at least this share of the time. A rule set has a price that its owner is willing to pay: a
     /// tenth of receiving is no finding.
     RULES_SHARE = 0.20, Share, People;

@@ -7,8 +7,6 @@ limits! {
     /// From this loss on, loss governs the rate of a path with a round trip of 10 ms or more (Mathis: 40 segments in
     /// flight).
     LOSS_GOVERNS = 0.001, Share, Mechanism;
-    /// Fewer lost segments than this in a recording of seconds are what any path loses.
-    PATH_LOST = 20, Segments, Guess;
     /// At least this share of the losses must have met an empty queue for the path to be at fault. Any bottleneck
     /// causes the others.
     LOST_BY_EMPTY_QUEUE = 0.7, Share, Guess;
@@ -26,8 +24,6 @@ limits! {
     /// This share of retransmitted SYNs suffices instead of [`SHORT_LOST_SHARE`]. A SYN's timer waits for a second, so
     /// the SYN or its answer was lost.
     SHORT_LOST_SYNS = 0.005, Share, Guess;
-    /// Short connections must have lost at least this many SYNs and at least this many data segments.
-    SHORT_LOST_EACH = 5, Segments, Guess;
     /// A connection that sends this much or more is a transfer, about which samples tell more, and does not count as
     /// short.
     SHORT_BYTES = 64 * KIB, Bytes, Guess;
@@ -48,9 +44,6 @@ limits! {
     /// A connection must end within this time for [`FULL_SEGMENTS`] to apply. In so short a time it cannot have sent
     /// the data in small pieces one after the other.
     SHORT_LIVED = S, Time, Guess;
-    /// Fewer messages than this that waited for a retransmission timer are an accident. In a recording of seconds, each
-    /// of them made somebody wait.
-    TAILS_WAITED = 10, Events, Guess;
     /// Spurious retransmissions may outnumber lost segments by at most this factor: each lost ACK makes a duplicate,
     /// and one direction may lose more than the other. If a late CPU was the cause, all are spurious.
     TAILS_TWICE = 4, Times, Guess;
@@ -63,8 +56,6 @@ limits! {
     /// A wait that a retransmission timer ended exceeds [`TAIL_OF_TIMER`] by at most this share of the timer: two round
     /// trips of a probe and a tick of the kernel's clock.
     TAIL_SPREAD = 0.4, Share, Mechanism;
-    /// Fewer spurious retransmissions (DSACK) than this in a recording of seconds are a route that changed.
-    REORDERED = 20, Segments, Guess;
     /// Connections to other ports exonerate the path only if at least this many of them would have suffered from it. By
     /// chance, hardly ever do fewer than a quarter of those suffer ([`OTHERS_FEWER`]).
     OTHERS_WOULD = 10, Connections, Sampling;
@@ -74,13 +65,9 @@ limits! {
 
 limits! {
     DROPS = "Drops on this host";
-    /// Fewer packets dropped on this host than this are what any host drops when a load begins.
-    HOST_DROPS = 20, Packets, Guess;
     /// If the drop counter includes unwanted frames (unknown protocols), TCP must show at least this share of it as out
     /// of order or retransmitted. Each gap has several segments behind it.
     MISSED_ALL = 1, Share, Guess;
-    /// Fewer drops by a queueing discipline than this are a burst at startup.
-    QDISC_DROPS = 20, Packets, Guess;
     /// If a queueing discipline drops a smaller share of the packets than this, it works as intended. Active queue
     /// management (fq_codel) drops to slow senders down: with a few hundred segments in flight, 1 in 1,000 or fewer.
     QDISC_SHARE = 0.003, Share, Mechanism;

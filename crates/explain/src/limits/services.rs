@@ -25,8 +25,6 @@ limits! {
     /// A pause counts as silence only if at least this many answers were expected in it at the usual rate. That none
     /// comes by chance is then ruled out.
     ANSWERS_EXPECTED = 20, Events, Sampling;
-    /// Fewer callers than this that give up may have reasons of their own: an interrupted one, or a program that ends.
-    GAVE_UP = 5, Events, Guess;
     /// If nothing is ever answered, there is no usual time to compare with. Callers that gave up after at least this
     /// time were waiting for an answer, if all waited about as long ([`ALIKE`]).
     PATIENT_CALLER = S, Time, Guess;
@@ -36,18 +34,13 @@ limits! {
     /// A pause in a listener's connections must be at least this many times the usual gap. With random arrivals, not
     /// one gap in a million is.
     PAUSE_TIMES_USUAL = 20, Times, Sampling;
-    /// Fewer connections without an answer than this may be meant to be answered only when something happens. At least
-    /// this many others must be answered.
-    UNANSWERED_REQUESTS = 5, Connections, Guess;
     /// Connections without an answer must be at least this share of those made to the same place, in addition to
-    /// [`UNANSWERED_REQUESTS`].
+    /// [`OFTEN`].
     UNANSWERED_SHARE = 0.05, Share, Guess;
 }
 
 limits! {
     RESETS = "Resets";
-    /// Fewer connections ended by a reset than this are a server that was restarted.
-    RESET_OFTEN = 5, Connections, Guess;
     /// If a server resets a smaller share of the connections to it than this, it is healthy: single ones are normal.
     PEER_RESETS_SHARE = 0.02, Share, Guess;
     /// Connections that are reset or closed within this time of each other were ended by one event: a restart, or a
@@ -62,8 +55,6 @@ limits! {
     CLOSED_IDLE = 100 * MS, Time, Guess;
     /// A server's resets within this time before its listener closed belong to its shutdown and are ignored.
     GOING_DOWN = S, Time, Guess;
-    /// Fewer connections that keep-alive gave up than this are a pool that had one connection too many.
-    GIVEN_UP = 10, Connections, Guess;
     /// A request of at most this size came whole in one segment and is not a large body.
     ONE_SEGMENT = 1_460, Bytes, Mechanism;
 }

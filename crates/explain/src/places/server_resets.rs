@@ -95,7 +95,7 @@ impl<'a> ServerResets<'a> {
             (Some(first), Some(last)) => last - first,
             _ => 0,
         };
-        let many = self.all.len() >= limits::RESET_OFTEN.as_usize()
+        let many = self.all.len() >= limits::OFTEN.as_usize()
             && self.share() >= limits::SERVER_RESETS_SHARE.share();
         many && span >= limits::ONE_MOMENT.ns() || self.met_one_again()
     }

@@ -505,12 +505,7 @@ pub(crate) fn refuted(exchanges: &Exchanges) -> Vec<Option<Answered>> {
             many_step.clone(),
         )]),
         every([Test::events(many, of, &limits::ENOUGH, many_step)]),
-        every([Test::events(
-            given_up,
-            asked,
-            &limits::GAVE_UP,
-            given_up_step,
-        )]),
+        every([Test::events(given_up, asked, &limits::OFTEN, given_up_step)]),
         every([Test::lasts(longest_ns, &limits::STALL, says())]),
     ];
     let own = [

@@ -118,7 +118,7 @@ pub(crate) const FULL: Limited<Tracked> = from(
 
 /// It dropped SYNs.
 pub(crate) const DROPPED: Limited<Tracked> = from(
-    &limits::UNANSWERED,
+    &limits::FAILED_AGAIN,
     "whose SYN it dropped",
     |at| match &at.table {
         Some(table) if at.lost == 0 && table.dropped > 0 => Known::Not(

@@ -41,7 +41,7 @@ impl<'a> OnePort<'a> {
                 sent.saturating_add(segments),
             )
         });
-        let enough = losses.lost >= limits::PATH_LOST.count()
+        let enough = losses.lost >= limits::OFTEN_TO_ONE.count()
             && losses.share() >= limits::WINDOW_OF_EIGHT.share();
         let real = !limits::MOST.exceeded(losses.spurious, losses.lost) && losses.are_elsewhere();
         // Sporadic traffic meets a full queue less often than a transfer does.

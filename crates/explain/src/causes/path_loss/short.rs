@@ -63,8 +63,8 @@ pub(super) fn refuted(story: &Story) -> impl Iterator<Item = Option<Answered>> {
         let often = share(syns) < limits::SHORT_LOST_SYNS.share();
         let often = often.then(|| Test::share(short.lost(), of, &limits::SHORT_LOST_SHARE, says()));
         let enough = [
-            Test::events(short.lost(), of, &limits::PATH_LOST, says()),
-            Test::events(each, of, &limits::SHORT_LOST_EACH, says()),
+            Test::events(short.lost(), of, &limits::OFTEN_TO_ONE, says()),
+            Test::events(each, of, &limits::OFTEN, says()),
         ];
         every(enough.into_iter().chain(often))
     })
@@ -197,12 +197,11 @@ impl<'a> Short<'a> {
     }
 
     fn is_lossy(&self) -> bool {
-        let each = self.syns.0 >= limits::SHORT_LOST_EACH.count()
-            && self.data.0 >= limits::SHORT_LOST_EACH.count();
+        let each = self.syns.0 >= limits::OFTEN.count() && self.data.0 >= limits::OFTEN.count();
         let of_syns = self.syns.0 as f64 / self.syns.1.max(1) as f64;
         let often = self.share() >= limits::SHORT_LOST_SHARE.share()
             || of_syns >= limits::SHORT_LOST_SYNS.share();
-        let enough = self.lost() >= limits::PATH_LOST.count() && often;
+        let enough = self.lost() >= limits::OFTEN_TO_ONE.count() && often;
         let elsewhere = !limits::SMALL_PART.exceeded(self.dropped, self.lost());
         each && enough
             && self.loses_data()

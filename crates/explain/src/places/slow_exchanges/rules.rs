@@ -110,7 +110,7 @@ impl SlowService<'_> {
         let (count, waited_ns) = (all.given_up.unwrap_or(0), all.given_up_ns.unwrap_or(0));
         let of = all.exchanges.saturating_add(count);
         // A program that ends closes all at one moment, whatever it waited for.
-        let often = count >= limits::GAVE_UP.count() && self.exchanges.given_up_in > 1;
+        let often = count >= limits::OFTEN.count() && self.exchanges.given_up_in > 1;
         if !often || !limits::SLOW_SHARE.reached(count, of) {
             return false;
         }
@@ -153,7 +153,7 @@ impl SlowService<'_> {
         let goes_on = silence.to_ns.saturating_add(limits::LAST_LOOK.ns()) >= self.story.end_ns;
         let long =
             silence.ns() >= limits::STALL.ns() && goes_on && self.would_have_answered(silence);
-        if !long || silence.asked < limits::GAVE_UP.count() || share < limits::MOST.share() {
+        if !long || silence.asked < limits::OFTEN.count() || share < limits::MOST.share() {
             return false;
         }
         self.rule = Rule::Silent;
