@@ -194,7 +194,7 @@ fn moves_with(symptom: &[f64], load: &[f64], counter: &[f64]) -> Option<f64> {
     let deviations = correlation.min(1.0 - 1e-6).atanh() * (symptom.len() as f64 - 3.0).sqrt();
     let with_load = strongest_correlation(load, counter).map_or(0.0, |(r, _)| r);
     let beyond_chance = deviations >= limits::CORRELATED_DEVIATIONS.times()
-        && with_load + limits::CORRELATED_CLOSER.share() <= correlation;
+        && with_load + limits::SMALL_PART.share() <= correlation;
     let (symptoms, by): (f64, f64) = (symptom.iter().sum(), counter.iter().sum());
     let as_many = symptoms >= limits::ENOUGH.number()
         && (by - symptoms).abs() <= limits::SAME_COUNT.share() * symptoms;

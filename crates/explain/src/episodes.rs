@@ -99,7 +99,7 @@ pub(crate) fn episodes(story: &Story) -> Vec<Stretch> {
 fn least(trouble: Trouble, scale_s: u64) -> f64 {
     match trouble {
         Trouble::Runnable => limits::EPISODE_WAITS.ms() as f64 * scale_s as f64,
-        _ => limits::EPISODE_EVENTS.number(),
+        _ => limits::ENOUGH.number(),
     }
 }
 

@@ -176,7 +176,7 @@ impl Paths {
             ..
         } = troubled;
         let own = (is_client || self.clients.contains(&to)) && is_internet(to.ip());
-        if own && self.of_internet >= limits::OF_THE_INTERNET.as_usize() {
+        if own && self.of_internet >= limits::ENOUGH.as_usize() {
             finding.note = finding.note.or(Some(OWN_LINE));
         }
         finding

@@ -87,7 +87,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         let refused = || Quantity::count(n).rows(place.rows());
         every([
             Test::events(n, of, least, says(refused(), of)),
-            Test::share(n, of, &limits::REFUSED_SHARE, says(refused(), of)),
+            Test::share(n, of, &limits::FAILED_SHARE, says(refused(), of)),
         ])
     });
     let by_icmp = whole.silent().iter().map(|syns| by_icmp::refuted(syns));
@@ -180,7 +180,7 @@ fn judge(place: &Refusals) -> Option<Finding> {
     let (at, n) = (place.at, place.refused());
     let again = n >= limits::FAILED_AGAIN.count() && seconds(place) >= limits::FAILED_OVER.s();
     let share = n as f64 / place.tried.max(n) as f64;
-    let enough = (n >= limits::ENOUGH.count() || again) && share >= limits::REFUSED_SHARE.share();
+    let enough = (n >= limits::ENOUGH.count() || again) && share >= limits::FAILED_SHARE.share();
     if !enough || !insisted(place) || is_anothers(place) {
         return None;
     }

@@ -334,11 +334,11 @@ impl<'a> Walk<'a> {
             expected: rounded(expected),
             measured: rounded(measured),
             unit: "s".into(),
-            agrees: measured * limits::LOOKUP_COST_FACTOR.times() >= expected
-                && measured <= expected * limits::LOOKUP_COST_FACTOR.times(),
+            agrees: measured * limits::BY_FAR.times() >= expected
+                && measured <= expected * limits::BY_FAR.times(),
             tolerance: format!(
                 "within a factor of {}: an entry costs more outside the caches",
-                figure(limits::LOOKUP_COST_FACTOR.times())
+                figure(limits::BY_FAR.times())
             ),
         })
     }

@@ -342,7 +342,7 @@ fn held_up(throughput: &ThroughputLoss) -> bool {
     throughput.slow.iter().any(|f| {
         let waits = f
             .rwnd_share
-            .is_some_and(|share| share >= limits::WINDOW_WAITS.share());
+            .is_some_and(|share| share >= limits::SMALL_PART.share());
         let at_ceiling = f.rate >= limits::MOST.share() * ceiling
             && f.rate <= ceiling * (1.0 + limits::ALIKE.share());
         small(f.snd_wnd) && (waits || (f.rwnd_share.is_none() && at_ceiling))

@@ -75,7 +75,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         };
         let many = [
             Test::events(n, of, least, says(&silent, of)),
-            Test::share(n, of, &limits::PATH_DROPS_SYN_SHARE, says(&silent, of)),
+            Test::share(n, of, &limits::FAILED_SHARE, says(&silent, of)),
         ];
         // One that hangs is enough.
         let hangs = !place.hanging(limits::STALL.ns()).is_empty();
@@ -134,7 +134,7 @@ fn many(place: &UnansweredSyns) -> bool {
     } else {
         limits::FAILED_AGAIN.count()
     };
-    silent >= least && limits::PATH_DROPS_SYN_SHARE.reached(silent, connects)
+    silent >= least && limits::FAILED_SHARE.reached(silent, connects)
 }
 
 fn dropped_here(asked: &Asked) -> Option<Step> {
@@ -169,15 +169,14 @@ fn refused_by_time_wait(asked: &Asked) -> Option<Step> {
 /// For ends that send: connections between the same addresses were established.
 fn no_syn_lost(asked: &Asked) -> Option<Step> {
     let (connections, retried) = asked.on_the_way()?;
-    (retried < limits::FAILED_AGAIN.count()
-        || !limits::PATH_DROPS_SYN_SHARE.reached(retried, connections))
-    .then(|| {
-        say!(
-            "{retried} of {connections} on this path retransmitted a SYN",
-            retried = Quantity::count(retried),
-            connections = Quantity::of(connections, "connection")
-        )
-    })
+    (retried < limits::FAILED_AGAIN.count() || !limits::FAILED_SHARE.reached(retried, connections))
+        .then(|| {
+            say!(
+                "{retried} of {connections} on this path retransmitted a SYN",
+                retried = Quantity::count(retried),
+                connections = Quantity::of(connections, "connection")
+            )
+        })
 }
 
 fn is_lost_elsewhere(silent: &UnansweredSyns, others: &OtherPorts) -> bool {

@@ -99,7 +99,7 @@ fn is_held(story: &Story, end: &End) -> bool {
     other(story, end).is_none_or(|r| {
         let unread = median(&mut r.transfer.unread_bytes.clone()).unwrap_or(0);
         let found = limits::MOST.reached(r.transfer.unread, r.transfer.samples);
-        !found || f64::from(unread) <= limits::READS_ALONG.share() * f64::from(window.bytes)
+        !found || f64::from(unread) <= limits::SMALL_PART.share() * f64::from(window.bytes)
     })
 }
 
@@ -196,7 +196,7 @@ fn once_per_round_trip(window: &Allowance) -> Check {
         expected: mbit(window.per_s()),
         measured: mbit(window.rate),
         unit: "Mbit/s".into(),
-        agrees: window.rate <= limits::BEYOND_WINDOW.times() * window.per_s(),
+        agrees: window.rate <= (1.0 + limits::ALIKE.share()) * window.per_s(),
         tolerance: "at most 25 % above: the window is sampled".into(),
     }
 }

@@ -97,7 +97,7 @@ fn is_told(story: &Story, netns: u32, groups: &[&Group]) -> bool {
 fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Finding> {
     let lost: u64 = groups.iter().map(|g| g.count).sum();
     let moved = moved(story, netns);
-    let few = lost < limits::OFTEN.count() || !limits::UNROUTED_SHARE.reached(lost, moved);
+    let few = lost < limits::OFTEN.count() || !limits::ONE_IN_A_THOUSAND.reached(lost, moved);
     if few || is_told(story, netns, groups) {
         return None;
     }
@@ -337,7 +337,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         };
         every([
             Test::events(lost, of, &limits::OFTEN, says(lost, rows(), of)),
-            Test::share(lost, of, &limits::UNROUTED_SHARE, says(lost, rows(), of)),
+            Test::share(lost, of, &limits::ONE_IN_A_THOUSAND, says(lost, rows(), of)),
         ])
     });
     let of = whole.packets();

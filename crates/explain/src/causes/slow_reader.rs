@@ -197,7 +197,7 @@ fn is_slow(story: &Story, end: &End) -> bool {
         }
         None => {
             lies && t.samples >= limits::SEEN_TWICE.as_u32()
-                && (of_samples(t.closed) >= limits::WINDOW_CLOSED.share() || is_behind(end))
+                && (of_samples(t.closed) >= limits::SMALL_PART.share() || is_behind(end))
         }
     }
 }
@@ -219,7 +219,7 @@ fn is_behind(end: &End) -> bool {
     let unread = median(&mut t.unread_bytes.clone()).unwrap_or(0);
     let waits_us = ratio(f64::from(unread) * 1e6, per_s(end));
     waits_us.is_some_and(|us| {
-        us >= f64::from(limits::READER_BEHIND.us())
+        us >= f64::from(limits::RECORDED_WAIT.us())
             .max(limits::TWICE.times() * f64::from(t.taken.rtt_us))
     })
 }
@@ -280,7 +280,7 @@ impl Reader<'_> {
     fn is_closed(&self) -> bool {
         self.slow.iter().any(|e| {
             f64::from(e.transfer.closed)
-                >= limits::WINDOW_CLOSED.share() * f64::from(e.transfer.samples)
+                >= limits::SMALL_PART.share() * f64::from(e.transfer.samples)
         })
     }
 

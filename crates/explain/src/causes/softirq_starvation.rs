@@ -92,10 +92,10 @@ fn rule_out(whole: &Whole) -> Verdict {
                 mean_wait_ms = Quantity::ns(thread.mean_wait_ns())
             )
         };
-        let obvious = thread.waiting() >= limits::STARVED_OBVIOUS.share();
+        let obvious = thread.waiting() >= limits::CONTENDED_SHARE.share();
         let mean = Test::lasts(thread.mean_wait_ns(), &limits::STARVED_MEAN, says());
         let waits = [
-            Test::lasts(thread.waited_ns(), &limits::STARVED_WAIT, says()),
+            Test::lasts(thread.waited_ns(), &limits::NOTICED, says()),
             Test::from(thread.waiting(), &limits::SMALL_PART, says()),
         ];
         every(waits.into_iter().chain((!obvious).then_some(mean)))
@@ -140,10 +140,10 @@ fn own_cpu(thread: &Thread) -> Option<u32> {
 
 /// Whether a packet-handling thread waits long enough to matter.
 fn waits(thread: &Thread) -> bool {
-    thread.waited_ns() >= limits::STARVED_WAIT.ns()
+    thread.waited_ns() >= limits::NOTICED.ns()
         && thread.waiting() >= limits::SMALL_PART.share()
         && (thread.mean_wait_ns() >= limits::STARVED_MEAN.ns()
-            || thread.waiting() >= limits::STARVED_OBVIOUS.share())
+            || thread.waiting() >= limits::CONTENDED_SHARE.share())
 }
 
 fn places(story: &Story) -> Vec<Starved<'_>> {

@@ -72,7 +72,7 @@ fn rule_out(whole: &Whole) -> Verdict {
             )
         };
         every([
-            Test::events(sent.by, of, &limits::FLOOD_COOKIES, says()),
+            Test::events(sent.by, of, &limits::MANY, says()),
             Test::share(returned.by, sent.by, &limits::MOST, says()).below(),
         ])
     });
@@ -85,7 +85,7 @@ fn cookies(here: ListenerPlace) -> (analysis::Rise, analysis::Rise) {
 }
 
 fn is_flood(sent: u64, returned: u64) -> bool {
-    sent >= limits::FLOOD_COOKIES.count() && !limits::MOST.exceeded(returned, sent)
+    sent >= limits::MANY.count() && !limits::MOST.exceeded(returned, sent)
 }
 
 /// Most of the requests in the longest queue had their SYN-ACK retransmitted.

@@ -219,7 +219,7 @@ impl<'a> Overflow<'a> {
 
     fn rtt_ns(&self) -> u64 {
         let usual = median(&mut self.times.at_once.clone());
-        usual.unwrap_or(limits::USUAL_RTT.ns())
+        usual.unwrap_or(limits::RECORDED_WAIT.ns())
     }
 
     fn new_backlog(&self) -> u32 {

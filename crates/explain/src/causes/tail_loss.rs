@@ -112,7 +112,7 @@ impl<'a> Tails<'a> {
         let waited = losses.waited;
         let enough = waited >= limits::OFTEN.count()
             && limits::ONE_IN_A_THOUSAND.reached(waited, losses.segments);
-        let real = losses.spurious <= losses.late() * limits::TAILS_TWICE.count()
+        let real = losses.spurious <= losses.late() * limits::SEVERAL_TIMES.count()
             && losses.are_elsewhere();
         // Without SACK no receiver reports what it already had.
         let mut agreed = losses.suffering.iter().map(|e| e.conn.agreed);
@@ -355,7 +355,7 @@ fn late_answers(path: &Path, losses: &Losses, timer_us: f64) -> (u64, u64) {
         }
     }
     // One way may lose more than the other.
-    let most = losses.late().saturating_mul(limits::TAILS_TWICE.count());
+    let most = losses.late().saturating_mul(limits::SEVERAL_TIMES.count());
     (all.0.min(most), all.1 / all.0.max(1) * all.0.min(most))
 }
 

@@ -27,9 +27,6 @@ limits! {
     /// The second attempt starts when the first fails, or this long after it began (RFC 8305, "Connection Attempt
     /// Delay").
     NEXT_ATTEMPT = 250 * MS, Time, Rfc;
-    /// If a smaller share of connects than this has unanswered SYNs, the path has no outage. From this share on, a path
-    /// that drops all kinds of packets would lose data too.
-    PATH_DROPS_SYN_SHARE = 0.05, Share, Guess;
 }
 
 limits! {
@@ -40,9 +37,6 @@ limits! {
     /// A dropped SYN is retransmitted after a second. Only drops at least this long before the recording ends are
     /// checked for a retransmission.
     COMES_AGAIN = 1_500 * MS, Time, Mechanism;
-    /// If conntrack drops exceed the lost SYNs by more than this factor, most were other packets and a firewall rule
-    /// may have dropped the SYNs. The confidence is then medium at most.
-    OTHERS_DROPPED = 10, Times, Guess;
     /// A conntrack entry outlives its connection by this time (nf_conntrack_tcp_timeout_time_wait). Newer kernels
     /// release its port earlier.
     TRACKED_LINGERS = 120 * S, Time, Kernel;
@@ -53,16 +47,9 @@ limits! {
 
 limits! {
     REFUSALS = "Refusals";
-    /// Refusals must be at least this share of the connects to a place, in addition to [`ENOUGH`].
-    REFUSED_SHARE = 0.05, Share, Guess;
-    /// If ICMP errors end a smaller share of the connects than this, a route flaps.
-    UNREACHABLE_SHARE = 0.05, Share, Guess;
     /// Connects at a fixed interval shorter than this are no health check, which runs once a second or slower. They may
     /// be several clients that reconnect in turn.
     PROBE_SLOW = 900 * MS, Time, Guess;
-    /// If a smaller share of the namespace's packets (sent and received) is dropped for lack of a route or neighbour,
-    /// it is merely a neighbour that is down while something tries to reach it.
-    UNROUTED_SHARE = 0.001, Share, Guess;
 }
 
 limits! {
@@ -73,8 +60,6 @@ limits! {
     /// Clients that arrive within this time of each other are one burst. A client whose SYN was dropped is back after
     /// this time.
     BURST = S, Time, Kernel;
-    /// If arrivals exceed accepts by more than this factor over the whole recording, the accept queue stays full.
-    OVERLOAD = 1.05, Times, Guess;
     /// A wait in an accept queue must be seen to last at least this long. Queues are checked twenty times a second, so
     /// this much of any noticeable wait is seen even if the checks are late.
     ACCEPT_WAIT_SEEN = 100 * MS, Time, Sampling;
@@ -96,13 +81,9 @@ limits! {
     /// If at least this share of the requests in the fullest SYN queue sample had their SYN-ACK retransmitted, their
     /// clients do not answer. In a burst hardly any request is that old.
     SYN_QUEUE_STALE = 0.5, Share, Mechanism;
-    /// If no round trip was measured, SYNs within this time of each other count as simultaneous.
-    USUAL_RTT = 10 * MS, Time, Guess;
     /// Without SYN cookies the SYN queue is limited to this share of tcp_max_syn_backlog. The kernel reserves the last
     /// quarter for hosts that it knows.
     SYN_BACKLOG_USED = 0.75, Share, Kernel;
-    /// Fewer SYN cookies than this are a burst of clients that were killed, or cut off, between SYN and ACK.
-    FLOOD_COOKIES = 100, Events, Guess;
     /// A process with a descriptor limit no higher than this serves no clients: it has room for three standard
     /// descriptors and a listener. It is a sandbox (sshd's child).
     SANDBOX_FILES = 4, Count, Mechanism;
@@ -128,17 +109,11 @@ limits! {
     /// A bind() that is refused at the first connection it checks takes this time (measured on Linux 6.18: 0.4 to 0.7
     /// µs). The advice quotes it.
     BIND_AT_ONCE = US, Time, Kernel;
-    /// A port search shorter than this makes no other thread wait noticeably and is ignored.
-    WALK_COSTS = 10 * MS, Time, Guess;
     /// Each list entry that a search passes costs this time: 30 ns if all entries are in the cache, 100 ns if none is.
     WALKED_ENTRY = 60, Time, Kernel;
-    /// A wait that ends within this time of a search's return was a wait for the lock that the search held.
-    WOKEN_BY_SEARCH = MS, Time, Guess;
     /// Missing accepts during a search count only if at least this many were expected. From here on, chance is ruled
     /// out as the reason for few.
     ACCEPTS_EXPECTED = 20, Events, Sampling;
-    /// If the accepts during a search are fewer than expected by at least this factor, the search kept them out.
-    ACCEPTS_FEWER = 10, Times, Guess;
     /// If TIME_WAIT sockets refuse a smaller share of connects than this, it is no finding: it shows only beyond the
     /// 99.5th percentile of connects.
     COLLISIONS_SHARE = 0.005, Share, People;
@@ -148,19 +123,9 @@ limits! {
     ISN_TICK = 64, Time, Kernel;
     /// TCP timestamps count in steps of this time. Two connections within the same millisecond have the same timestamp.
     TIMESTAMP_TICK = MS, Time, Kernel;
-    /// If more than this share of connects waits, they hinder each other and the odds of several timeouts are not
-    /// multiplied.
-    COLLISIONS_INDEPENDENT = 0.3, Share, Guess;
-    /// The count of TIME_WAIT sockets must be at most this much older than the end of the recording to be compared with
-    /// what closed.
-    SAME_MOMENT = S, Time, Guess;
     /// A SYN whose sequence number is ahead of the one that TIME_WAIT expects by more than this, half of the sequence
     /// space, looks old.
     SEQUENCE_HALF = 2_147_483_648.0, Bytes, Rfc;
-    /// Refused connects whose durations differ by less than this share got through with the same SYN retransmission.
-    TRIES_ALIKE = 0.05, Share, Guess;
-    /// Fewer connections that skipped TIME_WAIT because its table was full than this are a passing moment.
-    TIME_WAIT_OVERFLOWS = 100, Events, Guess;
     /// Skipped TIME_WAIT states do harm if at least one in this many draws a reset: a retransmitted FIN, or late data,
     /// finds no socket. Any host sends some resets, but fewer than that.
     TIME_WAIT_RESETS = 100, Times, Guess;

@@ -60,6 +60,13 @@ limits! {
     NEARLY_ALL = 0.9, Share, Guess;
     /// Two measurements of the same thing, and the members of a regular series, may differ by this share.
     ALIKE = 0.2, Share, Guess;
+    /// Two amounts that differ by at least this factor have nothing to do with each other, however roughly they are
+    /// measured.
+    BY_FAR = 10, Times, Guess;
+    /// Fewer events than this, of a kind that each client of a busy host may cause once, are a passing moment.
+    MANY = 100, Count, Guess;
+    /// Waits of threads that are shorter than this are not recorded one by one.
+    RECORDED_WAIT = 10 * MS, Time, Sampling;
     /// A rate, a share or a median of fewer events than this is chance: the standard error of ten is a third.
     ENOUGH = 10, Count, Guess;
     /// Something regular is seen at least this many times: two may be alike by chance.
@@ -69,14 +76,8 @@ limits! {
     /// What stands out is at least this many times the usual; and what is measured in two different ways, one of them
     /// rough, agrees within this factor.
     SEVERAL_TIMES = 3, Times, Guess;
-    /// A server that has clients at this many internet addresses, most of them without trouble, serves all kinds of
-    /// access lines. The trouble of a single client is then due to its own line, and is a note.
-    OF_THE_INTERNET = 10, Addresses, Guess;
     /// A cause for which one occurrence suffices is ruled out only if there are fewer than this, that is none.
     ONE = 1, Count, Mechanism;
-    /// Fewer connections that hang, or requests that wait, than this do not count: a single one may have a reason of
-    /// its own.
-    SEVERAL_HANG = 2, Connections, Guess;
 }
 
 limits! {
@@ -103,17 +104,12 @@ limits! {
     LEVELS_MIDDLE = 0.25, Share, Guess;
     /// The search for clusters of latencies uses this many logarithmic bins per factor of two, 4.4 % each.
     MODE_BINS = 16, Count, Guess;
-    /// Two clusters of latencies are separate when at least this many bins ([`MODE_BINS`]) lie between them, a gap of
-    /// 14 %.
-    MODE_GAP = 3, Count, Guess;
-    /// A group of latencies that is a smaller share of all values than this does not form a cluster.
-    MODE_SHARE = 0.001, Share, Guess;
     /// A latency matches a step of the SYN retransmission schedule if it ends up to a tenth ([`STEP_LATE`]) after it.
     /// That tolerance is never less than this and never more than three times this.
     STEP_SLACK = 100 * MS, Time, Guess;
     /// A latency may exceed its step of the SYN retransmission schedule by this share of the step. Timers on the
     /// kernel's timer wheel fire up to an eighth late.
-    STEP_LATE = 0.1, Share, Guess;
+    STEP_LATE = 0.125, Share, Kernel;
     /// A correlation needs at least this many sampling intervals: Fisher's z divides by √(n − 3).
     CORRELATED_INTERVALS = 4, Samples, Sampling;
     /// A correlation between a counter and a symptom below this is no more than a common trend.
@@ -121,9 +117,6 @@ limits! {
     /// A correlation must be at least this many standard deviations above zero (Fisher's z). With a hundred moving
     /// counters on a busy host, at three lags each, one recording in fifteen has such a correlation by chance.
     CORRELATED_DEVIATIONS = 3.5, Deviations, Sampling;
-    /// A counter's correlation with the symptom must exceed its correlation with the overall load by at least this
-    /// much. Most counters move with the load.
-    CORRELATED_CLOSER = 0.1, Share, Guess;
 }
 
 limits! {
@@ -149,9 +142,6 @@ limits! {
     /// Less runnable time (waiting for a CPU) than this per second, summed over all threads, is normal for any host and
     /// starts no episode.
     EPISODE_WAITS = 300 * MS, Time, Guess;
-    /// Fewer events of any other kind (some packets) than this in a window are normal for any host and start no
-    /// episode.
-    EPISODE_EVENTS = 10, Events, Guess;
 }
 
 limits! {
@@ -159,7 +149,4 @@ limits! {
     /// A resolver waits this long for a name server, unless resolv.conf(5) sets another timeout. The longest wait of a
     /// command is compared with it.
     RESOLVER_TIMEOUT = 5 * S, Time, Kernel;
-    /// A wait that ends within this time after [`RESOLVER_TIMEOUT`] was ended by that timer. A timer may be late by one
-    /// turn of the scheduler.
-    RESOLVER_LATE = 100 * MS, Time, Guess;
 }

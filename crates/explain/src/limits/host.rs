@@ -6,8 +6,6 @@ limits! {
     CPUS = "CPUs";
     /// A thread that waits for a CPU for a smaller share of the time than this waits no more than on any busy host.
     CONTENDED_SHARE = 0.30, Share, Guess;
-    /// A thread that waits for a CPU for less than this in total had a startup or a burst.
-    CONTENDED_WAIT = 200 * MS, Time, Guess;
     /// Threads that wait for a CPU for a smaller share of their running time than this get most of what they want. With
     /// random arrivals, this is a CPU that is a third busy.
     WAITS_TO_RUNNING = 0.5, Share, Mechanism;
@@ -15,21 +13,11 @@ limits! {
     SCHEDULERS_TURN = MS, Time, Guess;
     /// A cgroup's CPU quota is refilled once per period of this length (the default of cpu.max and cpu.cfs_period_us).
     QUOTA_PERIOD = 100 * MS, Time, Kernel;
-    /// When the CPUs that a cgroup needs are computed, the throttled share of the time is capped at this. Throttling is
-    /// counted per CPU, so a larger share does not tell how much time was left.
-    QUOTA_MOST_OFF = 0.95, Share, Guess;
-    /// The CPU time used under a quota may exceed the granted one by this factor. Accounting is by ticks, and each CPU
-    /// takes its slice in advance.
-    QUOTA_OVERRUN = 1.2, Times, Guess;
     /// Less stolen CPU time than this in total is not judged: it is counted in ticks of up to 10 ms.
     STEAL = 500 * MS, Time, Sampling;
-    /// `ksoftirqd` waiting for a CPU for less than this in total is a burst.
-    STARVED_WAIT = 100 * MS, Time, Guess;
     /// A shorter mean wait of `ksoftirqd`, each time that packets are to be processed, is not noticed, unless
-    /// [`STARVED_OBVIOUS`] holds.
+    /// [`CONTENDED_SHARE`] holds.
     STARVED_MEAN = 500 * US, Time, Guess;
-    /// `ksoftirqd` waiting for at least this share of the time is noticed, however short each wait is.
-    STARVED_OBVIOUS = 0.30, Share, Guess;
     /// One CPU must process at least this share of all packets, and of the network devices' interrupts, to be the
     /// bottleneck. With two queues that share the load evenly it would be half.
     ONE_CPU_TAKES = 0.8, Share, Mechanism;
@@ -41,9 +29,6 @@ limits! {
     LOOKUPS = "Lookup tables and memory";
     /// A look-up that takes a smaller share of one CPU than this goes unnoticed.
     LOOKUP_CPU = 0.02, Share, Guess;
-    /// The measured cost of the look-ups must agree with the one expected from the usual cost per entry within this
-    /// factor. It depends on the CPU caches.
-    LOOKUP_COST_FACTOR = 8, Times, Guess;
     /// Each hash chain entry, or routing rule, that a look-up passes costs this time: from 3 ns in the cache to 150 ns
     /// in memory.
     HASHED_ENTRY = 20, Time, Guess;
@@ -53,7 +38,7 @@ limits! {
     DCE_ENTRY = 30, Time, Guess;
     /// If nothing tells when a table grew, even growth is assumed: averaged over the recording, this share of it had
     /// happened.
-    GROWN_EVENLY = 0.5, Share, Guess;
+    GROWN_EVENLY = 0.5, Share, Mechanism;
     /// The error of a count of samples is given as this many times its square root.
     LOOKUP_ERROR = 2, Deviations, Sampling;
     /// A look-up must pass at least this many entries to be a long walk. A table with as many buckets as entries has

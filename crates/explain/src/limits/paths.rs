@@ -30,23 +30,12 @@ limits! {
     /// The recording is divided into this many parts. Short connections must suffer losses in at least half of the
     /// parts that have connections.
     PARTS = 10, Count, Guess;
-    /// Short connections must suffer losses in more than this many parts of the recording ([`PARTS`]).
-    LOSSY_PARTS = 2, Count, Guess;
     /// The queue counts as empty while the round trip is at most this many times the shortest one, plus
     /// [`EMPTY_QUEUE_DELAY`].
     EMPTY_QUEUE_TIMES = 1.25, Times, Guess;
     /// The queue counts as empty while the round trip exceeds [`EMPTY_QUEUE_TIMES`] of the shortest one by at most
     /// this. On short paths this term dominates.
     EMPTY_QUEUE_DELAY = MS, Time, Guess;
-    /// A short-lived connection ([`SHORT_LIVED`]) that sent at least this many segments' worth of data sent full-sized
-    /// segments among them.
-    FULL_SEGMENTS = 8, Segments, Guess;
-    /// A connection must end within this time for [`FULL_SEGMENTS`] to apply. In so short a time it cannot have sent
-    /// the data in small pieces one after the other.
-    SHORT_LIVED = S, Time, Guess;
-    /// Spurious retransmissions may outnumber lost segments by at most this factor: each lost ACK makes a duplicate,
-    /// and one direction may lose more than the other. If a late CPU was the cause, all are spurious.
-    TAILS_TWICE = 4, Times, Guess;
     /// A retransmission timer shorter than this is a tail loss probe that works as intended, two round trips after the
     /// loss.
     TAIL_TIMER = 100 * MS, Time, Mechanism;
@@ -67,7 +56,7 @@ limits! {
     DROPS = "Drops on this host";
     /// If the drop counter includes unwanted frames (unknown protocols), TCP must show at least this share of it as out
     /// of order or retransmitted. Each gap has several segments behind it.
-    MISSED_ALL = 1, Share, Guess;
+    MISSED_ALL = 1, Share, Mechanism;
     /// If a queueing discipline drops a smaller share of the packets than this, it works as intended. Active queue
     /// management (fq_codel) drops to slow senders down: with a few hundred segments in flight, 1 in 1,000 or fewer.
     QDISC_SHARE = 0.003, Share, Mechanism;
@@ -90,17 +79,12 @@ limits! {
     /// If more than this share is lost while the queue is not full, the loss limits the transfers rather than the
     /// queue.
     QUEUE_LOSS = 0.01, Share, Guess;
-    /// If the transfers wait for the receive window for more than this share of the time, the reader limits them rather
-    /// than the queue.
-    QUEUE_RWND = 0.3, Share, Guess;
     /// Traffic in the same queue has at least this share of the transfers' round trip, which is smoothed and sampled
     /// once a second. On an empty path it would be two fifths or less.
     QUEUE_ALIKE = 0.5, Share, Mechanism;
     /// The number of timeouts may differ by this from what backoff and elapsed time give (n doublings take 2ⁿ - 1
     /// RTOs). Jitter, a first RTO from the handshake or an earlier probe shifts it by one.
     TIMEOUTS_OFF = 1, Events, Mechanism;
-    /// Sockets that fall silent within this time of each other do so for one reason, since each sends at its own pace.
-    SILENT_AT_ONCE = S, Time, Guess;
     /// On paths of less than 200 ms, a segment's first retransmission timeout comes at most this long after it was
     /// sent.
     FIRST_RTO = S, Time, Kernel;

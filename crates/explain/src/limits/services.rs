@@ -19,42 +19,25 @@ limits! {
     /// If segments to a peer were retransmitted, a slow answer takes at least this much longer than the median. Lost
     /// answers come after 200 ms, 600 ms or 1.4 s, and only the peer knows that it had sent them before.
     SLOW_PEER = S, Time, Kernel;
-    /// A service's threads must be kept from working for at least this per exchange, on average. Shorter waits are not
-    /// recorded one by one, and a scheduler's turn takes as long.
-    KEPT_FROM_WORK = 10 * MS, Time, Guess;
     /// A pause counts as silence only if at least this many answers were expected in it at the usual rate. That none
     /// comes by chance is then ruled out.
     ANSWERS_EXPECTED = 20, Events, Sampling;
-    /// If nothing is ever answered, there is no usual time to compare with. Callers that gave up after at least this
-    /// time were waiting for an answer, if all waited about as long ([`ALIKE`]).
-    PATIENT_CALLER = S, Time, Guess;
     /// A silence that ends within this time of the recording's end still goes on. Requests are sampled once a second
     /// and a last time at the end.
     LAST_LOOK = 2 * S, Time, Sampling;
     /// A pause in a listener's connections must be at least this many times the usual gap. With random arrivals, not
     /// one gap in a million is.
     PAUSE_TIMES_USUAL = 20, Times, Sampling;
-    /// Connections without an answer must be at least this share of those made to the same place, in addition to
-    /// [`OFTEN`].
-    UNANSWERED_SHARE = 0.05, Share, Guess;
 }
 
 limits! {
     RESETS = "Resets";
-    /// If a server resets a smaller share of the connections to it than this, it is healthy: single ones are normal.
-    PEER_RESETS_SHARE = 0.02, Share, Guess;
     /// Connections that are reset or closed within this time of each other were ended by one event: a restart, or a
     /// process that ended.
     ONE_MOMENT = 200 * MS, Time, Guess;
-    /// A connection was between requests if it was quiet for at least this long before the peer's reset.
-    BETWEEN_REQUESTS = S, Time, Guess;
-    /// If a smaller share of a listener's connections than this ends by the server's reset, the odd client misbehaves.
-    SERVER_RESETS_SHARE = 0.02, Share, Guess;
     /// A connection that was quiet for at least this long before its server reset it was between requests: nobody was
     /// waiting.
     CLOSED_IDLE = 100 * MS, Time, Guess;
-    /// A server's resets within this time before its listener closed belong to its shutdown and are ignored.
-    GOING_DOWN = S, Time, Guess;
     /// A request of at most this size came whole in one segment and is not a large body.
     ONE_SEGMENT = 1_460, Bytes, Mechanism;
 }

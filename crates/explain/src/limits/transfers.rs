@@ -1,6 +1,6 @@
 //! Limits for transfers: windows, buffers, options, Nagle and delayed ACKs.
 
-use super::{KIB, MS, S, limits};
+use super::{KIB, MS, limits};
 
 limits! {
     WINDOWS = "Windows and buffers";
@@ -9,10 +9,6 @@ limits! {
     /// A transfer must move at least this many windows (or buffers) for its limit to count. Receivers and senders
     /// double them in each round trip in which they fill, so by then they would have grown.
     GROWN_BY = 16, Times, Mechanism;
-    /// A reader keeps up if it leaves at most this share of its window unread, in the median.
-    READS_ALONG = 0.25, Share, Guess;
-    /// A rate may exceed window ÷ round trip by this factor: the round trip varies and the window is sampled.
-    BEYOND_WINDOW = 1.25, Times, Guess;
     /// The send buffer limits if at least one in this many samples finds it nearly full. The kernel wakes the writer
     /// when a third is free and the writer refills it: one in three is expected, fewer with few samples.
     BRIMFUL = 8, Times, Mechanism;
@@ -26,23 +22,12 @@ limits! {
     /// A reader is slow only if at least this much lies unread. A reader that keeps up leaves a few segments; this is
     /// more than most programs read at a time.
     UNREAD_BYTES = 16 * KIB, Bytes, Guess;
-    /// If the sender is not on this host, a slow reader's window must be closed in at least this share of the samples,
-    /// unless [`READER_BEHIND`] holds.
-    WINDOW_CLOSED = 0.2, Share, Guess;
-    /// If the window is not closed, received data must lie unread for at least this long for its reader to count as
-    /// slow.
-    READER_BEHIND = 10 * MS, Time, Guess;
 }
 
 limits! {
     OPTIONS = "Options";
     /// The largest receive window without window scaling: the header field has 16 bits.
     UNSCALED_WINDOW = 65_535, Bytes, Rfc;
-    /// A connection that lives at least this long keeps suffering from the loss of its TCP options. A shorter one
-    /// without bulk data does not notice.
-    LASTING = S, Time, Guess;
-    /// A transfer waits for the peer's window if it does so for at least this share of its busy time.
-    WINDOW_WAITS = 0.2, Share, Guess;
 }
 
 limits! {
@@ -54,7 +39,7 @@ limits! {
     DELAYED_ACK_LEAST = 30 * MS, Time, Guess;
     /// A single wait that a delayed ACK ended lasts at least this long. The delay is 40 ms, and the wait begins a
     /// moment after it.
-    DELAYED_ACK_WAIT = 36 * MS, Time, Guess;
+    DELAYED_ACK_WAIT = 36 * MS, Time, Kernel;
     /// A path with a longer round trip than this hides the delay of an ACK.
     DELAY_SHOWS = 20 * MS, Time, Mechanism;
     /// A message that Nagle's algorithm holds counts as this many segments: one in flight and one held behind it.

@@ -139,7 +139,7 @@ impl<'a> WithoutOptions<'a> {
         }
         let waiting = senders
             .iter()
-            .filter(|e| rwnd_share(&[**e]) >= limits::WINDOW_WAITS.share());
+            .filter(|e| rwnd_share(&[**e]) >= limits::SMALL_PART.share());
         let (mut queued, mut all) = (0, 0_usize);
         for end in waiting {
             // Unknown for one that no sample found with data in flight.
@@ -162,7 +162,7 @@ impl<'a> WithoutOptions<'a> {
 pub(crate) fn any_lasts(story: &Story, ids: &[ConnId]) -> bool {
     let lasts = |c: &Conn| {
         let age = story.end_ns.saturating_sub(c.start_ns);
-        c.outcome == Outcome::Open && age >= limits::LASTING.ns()
+        c.outcome == Outcome::Open && age >= limits::SENDING.ns()
     };
     story.all(ids).any(|(_, c)| lasts(c))
 }

@@ -172,9 +172,8 @@ fn sent_full(conn: &Conn, mss: u32, since_ns: u64) -> bool {
         return false;
     };
     let short =
-        to.saturating_sub(from) <= limits::SHORT_LIVED.ns() && conn.outcome == Outcome::Closed;
-    let large =
-        conn.mss >= mss && conn.bytes_acked >= limits::FULL_SEGMENTS.count() * u64::from(mss);
+        to.saturating_sub(from) <= limits::BETWEEN_SAMPLES.ns() && conn.outcome == Outcome::Closed;
+    let large = conn.mss >= mss && conn.bytes_acked >= limits::ENOUGH.count() * u64::from(mss);
     short && large && conn.sampled.is_none() && to >= since_ns
 }
 

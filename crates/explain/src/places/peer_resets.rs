@@ -130,7 +130,7 @@ fn phase(story: &Story, conn: &Conn, at_ns: u64) -> Phase {
     };
     let paused = |from: Option<u64>, to: u64| {
         let ns = to.checked_sub(from?)?;
-        (ns >= limits::BETWEEN_REQUESTS.ns()).then_some(ns)
+        (ns >= limits::ASKED_ABOUT.ns()).then_some(ns)
     };
     let silent = last.bytes_received == conn.bytes_received;
     if last.peer_closed {
@@ -160,7 +160,7 @@ impl<'a> PeerResets<'a> {
     pub(crate) fn is_often(&self) -> bool {
         let times = self.all.iter().map(|r| r.time_ns);
         self.all.len() >= limits::OFTEN.as_usize()
-            && self.share() >= limits::PEER_RESETS_SHARE.share()
+            && self.share() >= limits::FAILED_SHARE.share()
             && spread(times) >= limits::ONE_MOMENT.ns()
     }
 
@@ -232,7 +232,7 @@ pub(crate) fn rule_out(whole: &Whole, counts: impl Fn(&Reset) -> bool) -> Verdic
         let resets = || Quantity::of(n, "reset").rows(place.rows());
         every([
             Test::events(n, of, &limits::OFTEN, says(resets(), of)),
-            Test::share(n, of, &limits::PEER_RESETS_SHARE, says(resets(), of)),
+            Test::share(n, of, &limits::FAILED_SHARE, says(resets(), of)),
         ])
     });
     let of = whole.story.conns.iter().filter(|c| is_client(c)).count() as u64;

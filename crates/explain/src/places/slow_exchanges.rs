@@ -193,7 +193,7 @@ impl<'a> SlowService<'a> {
             return self.exchanges.silent_now;
         }
         let silence = self.exchanges.silence?;
-        let waited = silence.open >= limits::SEVERAL_HANG.count()
+        let waited = silence.open >= limits::OFTEN_TO_SEVERAL.count()
             && self.count as f64 <= limits::TWICE.times() * silence.open as f64;
         let is_one = silence.ns() >= limits::OUTAGE.ns() && self.would_have_answered(silence);
         (matches!(self.rule, Rule::Excess(_)) && waited && is_one).then_some(silence)
@@ -510,7 +510,7 @@ pub(crate) fn refuted(exchanges: &Exchanges) -> Vec<Option<Answered>> {
     ];
     let own = [
         every([Test::share(most, of, &limits::SLOW_SHARE, most_step)]),
-        every([Test::lasts(thought, &limits::KEPT_FROM_WORK, thought_step)]),
+        every([Test::lasts(thought, &limits::RECORDED_WAIT, thought_step)]),
     ];
     ways.into_iter()
         .chain(own.into_iter().filter(|_| server))

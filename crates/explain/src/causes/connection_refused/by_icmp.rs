@@ -99,7 +99,7 @@ impl<'a> Rejected<'a> {
 fn judge(place: &UnansweredSyns) -> Option<Finding> {
     let rejected = Rejected::of(place).filter(|_| place.is_rejected())?;
     let (story, at, n, of) = (place.story, place.at, rejected.in_vain(), rejected.tried);
-    if n < limits::FAILED_AGAIN.count() || !limits::UNREACHABLE_SHARE.reached(n, of) {
+    if n < limits::FAILED_AGAIN.count() || !limits::FAILED_SHARE.reached(n, of) {
         return None;
     }
     let scope = rejected.scope();
@@ -320,6 +320,6 @@ pub(super) fn refuted(place: &UnansweredSyns) -> Option<Answered> {
     };
     every([
         Test::events(n, of, &limits::FAILED_AGAIN, says()),
-        Test::share(n, of, &limits::UNREACHABLE_SHARE, says()),
+        Test::share(n, of, &limits::FAILED_SHARE, says()),
     ])
 }

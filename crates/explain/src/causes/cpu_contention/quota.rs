@@ -6,6 +6,9 @@ use analysis::words::{figure, percent, rounded};
 use crate::limits;
 use crate::vocabulary::*;
 
+/// Throttling is counted per CPU: beyond this share it does not tell how much time was left.
+const ADVISED_MOST_OFF: f64 = 0.95;
+
 /// A cgroup that was throttled.
 pub(super) struct Quota<'a> {
     pub(super) cgroup: &'a str,
@@ -126,7 +129,7 @@ impl<'a> Quota<'a> {
                 expected: rounded(granted),
                 measured: rounded(ran),
                 unit: "s".into(),
-                agrees: ran <= limits::QUOTA_OVERRUN.times() * granted,
+                agrees: ran <= (1.0 + limits::ALIKE.share()) * granted,
                 tolerance: "not above it by more than 20 %".into(),
             });
         }
@@ -137,7 +140,7 @@ impl<'a> Quota<'a> {
     /// much again, and at least twice its quota for bursts.
     pub(super) fn enough(&self, story: &Story, used: f64) -> f64 {
         let off = self.throttled_ms / 1e3 / story.seconds().max(1e-3);
-        let wanted = used / (1.0 - off.min(limits::QUOTA_MOST_OFF.share()));
+        let wanted = used / (1.0 - off.min(ADVISED_MOST_OFF));
         let average = (wanted * 15.0).ceil() / 10.0;
         average.max(self.cpus.unwrap_or(0.0) * 2.0)
     }

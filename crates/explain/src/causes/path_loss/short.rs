@@ -235,7 +235,7 @@ impl<'a> Short<'a> {
         let part = |c: &Conn| c.start_ns.saturating_sub(start) / part_ns;
         let all: AHashSet<u64> = self.conns.iter().map(|c| part(c)).collect();
         let lossy: AHashSet<u64> = self.suffering().map(part).collect();
-        limits::MOST.reached(lossy.len(), all.len()) && lossy.len() > limits::LOSSY_PARTS.as_usize()
+        limits::MOST.reached(lossy.len(), all.len()) && lossy.len() > limits::SEEN_TWICE.as_usize()
     }
 
     /// What listeners of this host dropped themselves, among those connected to.

@@ -97,7 +97,7 @@ impl<'a> Walker<'a> {
     fn of(story: &'a Story, netns: u32, comm: &'a str, calls: &'a [Connecting]) -> Walker<'a> {
         let searches = calls
             .iter()
-            .filter(|c| c.search_ns >= limits::WALK_COSTS.ns());
+            .filter(|c| c.search_ns >= limits::RECORDED_WAIT.ns());
         let searches: Vec<Connecting> = searches.copied().collect();
         let searched = |pid| searches.iter().any(|s| s.pid == pid);
         let inside = story.profile.passing(&[FUNCTION]);

@@ -58,7 +58,7 @@ fn judge(story: &Story, netns: u32, at: Endpoint, asked: &Connections) -> Option
     let of = n + asked.answered;
     if n < limits::OFTEN.count()
         || asked.answered < limits::OFTEN.count()
-        || !limits::UNANSWERED_SHARE.reached(n, of)
+        || !limits::FAILED_SHARE.reached(n, of)
     {
         return None;
     }

@@ -173,7 +173,7 @@ impl Collision<'_> {
         let (once, more) = (waited(1).count() as f64, waited(2).count() as f64);
         let (p, q) = (once / of.max(1) as f64, more / of.max(1) as f64);
         // Where most wait, the rest is not a matter of odds.
-        if p == 0.0 || p > limits::COLLISIONS_INDEPENDENT.share() {
+        if p == 0.0 || p > limits::MOST.share() {
             return String::new();
         }
         format!(
@@ -559,7 +559,8 @@ pub(super) fn little(case: &Collision) -> Option<Check> {
     let story = case.story;
     let last = story.structures.get(netns, "time-wait").map(|s| s.last)?;
     let first = story.structures.get(netns, "time-wait").map(|s| s.first)?;
-    if story.end_ns.saturating_sub(last.time_ns) > limits::SAME_MOMENT.ns() || last.entries == 0 {
+    if story.end_ns.saturating_sub(last.time_ns) > limits::BETWEEN_SAMPLES.ns() || last.entries == 0
+    {
         return None;
     }
     let held = story.refusals.held(netns, story.end_ns, !case.keeps())?;

@@ -51,7 +51,7 @@ impl Collision<'_> {
     pub(super) fn tries_at(&self, took_ns: u64) -> u32 {
         let near = |c: &&Conn| {
             c.connect_ns()
-                .is_some_and(|ns| !limits::TRIES_ALIKE.reached(ns.abs_diff(took_ns), took_ns))
+                .is_some_and(|ns| !limits::ALIKE.reached(ns.abs_diff(took_ns), took_ns))
         };
         let tries = self
             .hit()

@@ -127,7 +127,7 @@ impl SlowService<'_> {
             }
             // Requests that are never answered may belong to a protocol without answers: the client knows how long it
             // waits for one.
-            (_, Role::Client) => alike && longest >= limits::PATIENT_CALLER.ns(),
+            (_, Role::Client) => alike && longest >= limits::ASKED_ABOUT.ns(),
             _ => false,
         };
         if !long || share < limits::MOST.share() {
@@ -184,7 +184,7 @@ impl SlowService<'_> {
         };
         let each_ns = kept_ns / all.exchanges.max(1);
         let most = limits::MOST.reached(kept_ns, all.think_ns) && all.think_ns > 0;
-        if !most || each_ns < limits::KEPT_FROM_WORK.ns() {
+        if !most || each_ns < limits::RECORDED_WAIT.ns() {
             return false;
         }
         self.rule = Rule::Kept(keeper);
