@@ -24,7 +24,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Application,
     ground: Ground::Listeners,
     needs: LISTENER_DROPS,
-    seen_from: || "10 dropped SYNs or last ACKs; or a queue that is full throughout".into(),
+    seen_from: || "5 dropped SYNs or last ACKs; or a queue that is full throughout".into(),
     signature: &[
         "connect takes exactly 1, 2 or 3 s (or 1, 3, 7 s) under load",
         "connect is fast and the first request hangs",

@@ -321,7 +321,7 @@ impl<'a> Saturated<'a> {
             measured: rounded(own),
             unit: "s".into(),
             agrees: own >= limits::NEARLY_ALL.share() * waited,
-            tolerance: "not below it by more than 20 %: the profile misses some".into(),
+            tolerance: "not below it by more than 10 %: the profile misses some".into(),
         }
     }
 

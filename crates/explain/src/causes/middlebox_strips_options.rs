@@ -20,7 +20,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Network,
     ground: Ground::Transfers,
     needs: &[&[SourceName::States], &[SourceName::Sockets]],
-    seen_from: || "a transfer that waits for its window 20 % of its busy time".into(),
+    seen_from: || "a transfer that waits for its window 10 % of its busy time".into(),
     signature: &[
         "all connections through one firewall or load balancer are slow",
         "no SACK, no window scaling in ss, although both hosts offer them",

@@ -426,7 +426,7 @@ impl Sender<'_> {
             measured: rounded(sent),
             unit: "segments/s".into(),
             agrees: sent <= most * (1.0 + limits::ALIKE.share()),
-            tolerance: "at most 25 % above: not every message is held".into(),
+            tolerance: "at most 20 % above: not every message is held".into(),
         })
     }
 
@@ -438,7 +438,7 @@ impl Sender<'_> {
             measured: acks,
             unit: "messages".into(),
             agrees: (messages - acks).abs() <= messages * limits::ALIKE.share(),
-            tolerance: "± 25 %: the first ACKs of a connection are not delayed".into(),
+            tolerance: "± 20 %: the first ACKs of a connection are not delayed".into(),
         }
     }
 

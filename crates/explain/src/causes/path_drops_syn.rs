@@ -17,10 +17,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Network,
     ground: Ground::Connections,
     needs: &[&[SourceName::States], &[SourceName::Retransmits]],
-    seen_from: || {
-        "10 unanswered SYNs, 5 % of the connects; 3 failed connects; or one that hangs for 3 s"
-            .into()
-    },
+    seen_from: || "3 unanswered SYNs, 5 % of the connects; or one that hangs for 3 s".into(),
     signature: &[
         "connection timed out to one address, others work",
         "SYN sent three times, no answer",

@@ -397,7 +397,7 @@ fn mathis(losses: &Losses, min_rtt_us: u32) -> Option<Check> {
         measured: mbit(rate),
         unit: "Mbit/s".into(),
         agrees: rate <= most * limits::TWICE.times(),
-        tolerance: "at most 1.6 times that: the formula is Reno's, which cubic exceeds".into(),
+        tolerance: "at most twice that: the formula is Reno's, which cubic exceeds".into(),
     })
 }
 

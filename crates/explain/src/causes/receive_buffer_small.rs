@@ -197,7 +197,7 @@ fn once_per_round_trip(window: &Allowance) -> Check {
         measured: mbit(window.rate),
         unit: "Mbit/s".into(),
         agrees: window.rate <= (1.0 + limits::ALIKE.share()) * window.per_s(),
-        tolerance: "at most 25 % above: the window is sampled".into(),
+        tolerance: "at most 20 % above: the window is sampled".into(),
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Connections,
     needs: &[&[SourceName::Drops]],
     seen_from: || {
-        "10 packets dropped for the route, the reverse path or the neighbour, 0.1 % of the segments; \
+        "5 packets dropped for the route, the reverse path or the neighbour, 0.1 % of the segments; \
                 3 connects without a route over 2 s (5, where calls are not recorded)".into()
     },
     signature: &[

@@ -23,7 +23,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
     seen_from: || {
-        "a transfer with 16 kB unread in 75 % of its samples, or half of its time for the window"
+        "a transfer with 16 kB unread in half of its samples, or half of its time for the window"
             .into()
     },
     signature: &[

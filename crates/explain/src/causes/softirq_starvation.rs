@@ -20,7 +20,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::ThisHost,
     ground: Ground::Host,
     needs: &[&[SourceName::Threads]],
-    seen_from: || "ksoftirqd runnable 10 % of the time, 100 ms in total".into(),
+    seen_from: || "ksoftirqd runnable 10 % of the time, 200 ms in total".into(),
     signature: &[
         "ksoftirqd at 100 %",
         "all connections stall together for tens of milliseconds",

@@ -20,7 +20,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::ThisHost,
     ground: Ground::Listeners,
     needs: LISTENER_DROPS,
-    seen_from: || "10 dropped SYNs".into(),
+    seen_from: || "5 dropped SYNs".into(),
     signature: &[
         "SYNs to LISTEN sockets dropped",
         "connects time out under load although the server is idle",

@@ -18,7 +18,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Network,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
-    seen_from: || "10 messages that waited for a timer, 0.1 % of them".into(),
+    seen_from: || "5 messages that waited for a timer, 0.1 % of them".into(),
     signature: &[
         "requests that sometimes take 200 ms longer",
         "latency p99 is 200 ms above p50",

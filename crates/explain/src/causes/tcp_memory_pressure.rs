@@ -16,7 +16,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Host,
     needs: &[&[SourceName::Counters], &[SourceName::Resources]],
     seen_from: || {
-        "TCP's memory at the second number of net.ipv4.tcp_mem; 3 connections reset for memory"
+        "TCP's memory at the second number of net.ipv4.tcp_mem; 5 connections reset for memory"
             .into()
     },
     signature: &[

@@ -24,7 +24,7 @@ pub(crate) const CAUSE: Cause = Cause {
         &[SourceName::States],
         &[SourceName::Drops, SourceName::Counters],
     ],
-    seen_from: || "10 refused SYNs, 0.5 % of the connects".into(),
+    seen_from: || "5 refused SYNs, 0.5 % of the connects".into(),
     signature: &[
         "connect sometimes takes 2 to 16 ms, or exactly 1, 2 or 3 s",
         "connects to a busy server hang for 1 s, only from behind one NAT address",

@@ -104,7 +104,7 @@ limits! {
     LEVELS_MIDDLE = 0.25, Share, Guess;
     /// The search for clusters of latencies uses this many logarithmic bins per factor of two, 4.4 % each.
     MODE_BINS = 16, Count, Guess;
-    /// A latency matches a step of the SYN retransmission schedule if it ends up to a tenth ([`STEP_LATE`]) after it.
+    /// A latency matches a step of the SYN retransmission schedule if it ends up to an eighth ([`STEP_LATE`]) after it.
     /// That tolerance is never less than this and never more than three times this.
     STEP_SLACK = 100 * MS, Time, Guess;
     /// A latency may exceed its step of the SYN retransmission schedule by this share of the step. Timers on the

@@ -294,7 +294,7 @@ impl ConnectTimes {
             unit: "ms".into(),
             agrees: (took - limits::SYN_TIMEOUT.ms() as f64).abs()
                 <= limits::SYN_TIMEOUT.ms() as f64 * limits::ALIKE.share(),
-            tolerance: "± 15 %".into(),
+            tolerance: "± 20 %".into(),
         })
     }
 

@@ -386,7 +386,7 @@ impl ThroughputLoss {
             measured: mbit(rate),
             unit: "Mbit/s".into(),
             agrees: rate <= ceiling * (1.0 + limits::ALIKE.share()),
-            tolerance: "at most 25 % above it".into(),
+            tolerance: "at most 20 % above it".into(),
         })
     }
 }

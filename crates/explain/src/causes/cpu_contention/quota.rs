@@ -118,7 +118,7 @@ impl<'a> Quota<'a> {
             unit: "s".into(),
             agrees: adds_up(waited, throttled),
             tolerance:
-                "± 60 %: the thread also waits for others, and sleeps through some throttling"
+                "half to twice that: the thread also waits for others, and sleeps through some throttling"
                     .into(),
         }];
         if let Some(cpus) = self.cpus {

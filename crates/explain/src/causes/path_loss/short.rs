@@ -338,7 +338,7 @@ fn alike(short: &Short) -> Check {
         unit: "%".into(),
         agrees: syns <= data * limits::SEVERAL_TIMES.times()
             && data <= syns * limits::SEVERAL_TIMES.times(),
-        tolerance: "a quarter to four times: a SYN is also retransmitted when its answer was lost"
+        tolerance: "a third to three times: a SYN is also retransmitted when its answer was lost"
             .into(),
     }
 }

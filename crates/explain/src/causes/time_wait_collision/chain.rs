@@ -530,7 +530,7 @@ pub(super) fn ceiling(case: &Collision) -> Option<Check> {
         measured: rounded(measured),
         unit: "SYNs/s".into(),
         agrees: measured <= expected * (1.0 + limits::ALIKE.share()),
-        tolerance: "at most 10 % above".into(),
+        tolerance: "at most 20 % above".into(),
     })
 }
 
