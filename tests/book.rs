@@ -63,6 +63,11 @@ fn limits() {
 }
 
 #[test]
+fn who_wins() {
+    check("who-wins.md", &explain::who_wins_page());
+}
+
+#[test]
 fn corpus() {
     check("corpus.md", &crate::corpus::page());
 }

@@ -7,10 +7,10 @@ use analysis::{ConnId, Side, Story, words};
 use serde::{Deserialize, Serialize};
 
 use crate::cause::{Cause, Ground};
-use crate::causes::ALL;
 use crate::finding::Finding;
 use crate::id::Id;
 use crate::verdict::{Refuted, Verdict};
+use crate::who_wins;
 use crate::whole::Whole;
 
 /// The answer of one cause.
@@ -127,10 +127,7 @@ impl Found<'_> {
     /// What became of the traces of a cause that has no finding.
     fn left_out(&self, id: Id) -> Option<String> {
         let (_, became) = self.seen.iter().find(|(seen, _)| *seen == id)?;
-        let explains = |f: &&Finding| {
-            let cause = ALL.iter().find(|c| c.id == f.cause);
-            cause.is_some_and(|c| c.explains.contains(&id))
-        };
+        let explains = |f: &&Finding| who_wins::explains(f).contains(&id);
         let under = self.shown.iter().find(explains);
         Some(match under {
             Some(finding) => format!("its symptoms are a consequence of {}", finding.cause),

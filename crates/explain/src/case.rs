@@ -14,6 +14,9 @@ use crate::moment::Since;
 use crate::place::Place;
 use crate::sentence::Sentence;
 
+/// Why a case whose claim is not confirmed is no finding.
+const DISPUTED: &str = "a second measurement does not confirm the time that it claims";
+
 /// A case of a cause.
 pub struct Case<'a> {
     story: &'a Story,
@@ -152,7 +155,15 @@ impl<'a> Case<'a> {
         self
     }
 
-    /// Numbers that must fit.
+    /// The time that it claims, measured in a second way. If that does not fit, it is a note and no finding.
+    pub(crate) fn claim_checked(mut self, check: Option<Check>) -> Self {
+        if check.as_ref().is_some_and(|c| !c.agrees) {
+            self.finding.note = self.finding.note.or(Some(DISPUTED));
+        }
+        self.checks(check)
+    }
+
+    /// Numbers that must fit, the main one first: if that one does not, the finding is hardly sure.
     pub fn checks(mut self, checks: impl IntoIterator<Item = Check>) -> Self {
         self.finding.arithmetic.extend(checks);
         self

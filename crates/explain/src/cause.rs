@@ -36,8 +36,10 @@ pub struct Cause {
     pub signature: &'static [&'static str],
     /// Its look-alikes: each must say why it does not hold where this one does.
     pub rivals: &'static [Id],
-    /// Causes whose findings at its places are its consequences: shown under it, never beside it.
+    /// Causes whose findings at its places are its consequences: told under it, never beside it.
     pub explains: &'static [Id],
+    /// The event that its findings may be several views of: they are told as one.
+    pub told_with: Option<ToldWith>,
     /// Why it does not hold at a place, when it is asked; `None` as long as others answer for it.
     pub(crate) no: Option<No>,
     /// Which number refutes it in a whole recording in which it was not found, or why it cannot be told.
@@ -62,12 +64,26 @@ impl Cause {
             signature: &[],
             rivals: &[],
             explains: &[],
+            told_with: None,
             no: None,
             rule_out: |_| Verdict::cannot("nothing in the recording refutes it"),
             symptom: None,
             find,
         }
     }
+}
+
+/// One event that shows as several findings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ToldWith {
+    /// The stop of a process. Whatever waits for it is one finding, over all causes that declare this.
+    Stop,
+    /// The trouble of what several paths share: the findings of one cause on most of them are one. The text says what
+    /// the affected paths do.
+    Paths(&'static str),
+    /// A reader at the far end of a path. Paths do not share it, so each is told alone.
+    Readers,
 }
 
 /// Where a cause shows, and so what must have been there to look at.

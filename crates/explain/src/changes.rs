@@ -17,12 +17,12 @@ pub(crate) struct Change {
 /// from the mean is farthest from zero); `None` when it has one level, or drifts.
 pub(crate) fn change(series: &[f64]) -> Option<Change> {
     let n = series.len();
-    if n < 2 * limits::LEVEL_LASTS.as_usize() {
+    if n < 2 * limits::A_FEW.as_usize() {
         return None;
     }
     let mean = mean(series);
     let mut sum = 0.0;
-    let sums = series[..n - limits::LEVEL_LASTS.as_usize()]
+    let sums = series[..n - limits::A_FEW.as_usize()]
         .iter()
         .enumerate()
         .map(|(i, v)| {
@@ -30,12 +30,12 @@ pub(crate) fn change(series: &[f64]) -> Option<Change> {
             (i + 1, f64::abs(sum))
         });
     let (at, _) = sums
-        .filter(|(i, _)| *i >= limits::LEVEL_LASTS.as_usize())
+        .filter(|(i, _)| *i >= limits::A_FEW.as_usize())
         .max_by(|a, b| a.1.total_cmp(&b.1))?;
     let (early, late) = series.split_at(at);
     let (before, after) = (self::mean(early), self::mean(late));
     let (low, high) = (before.min(after), before.max(after));
-    if high <= low * limits::LEVELS_DIFFER.times() {
+    if high <= low * limits::TWICE.times() {
         return None;
     }
     // Rates differ by factors; a rate of zero has no middle but half of half.
@@ -44,11 +44,11 @@ pub(crate) fn change(series: &[f64]) -> Option<Change> {
         .max(high * limits::LEVELS_MIDDLE.share());
     let apart = |level: &[f64], mean: f64| {
         let own = level.iter().filter(|v| (**v > middle) == (mean > middle));
-        limits::LEVELS_APART.reached(own.count(), level.len())
+        limits::NEARLY_ALL.reached(own.count(), level.len())
     };
-    let last = self::mean(&early[early.len() - limits::LEVEL_LASTS.as_usize()..]);
-    let next = self::mean(&late[..limits::LEVEL_LASTS.as_usize()]);
-    let at_once = (last - next).abs() >= limits::LEVELS_AT_ONCE.share() * (high - low);
+    let last = self::mean(&early[early.len() - limits::A_FEW.as_usize()..]);
+    let next = self::mean(&late[..limits::A_FEW.as_usize()]);
+    let at_once = (last - next).abs() >= limits::MOST.share() * (high - low);
     let clear = apart(early, before) && apart(late, after) && at_once;
     clear.then_some(Change { at, before, after })
 }

@@ -11,7 +11,7 @@ use crate::finding::{Scope, Step};
 use crate::limits;
 
 /// Which symptom of a cause is counted over time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Symptom {
     /// Connects that retransmitted their SYN, or failed.
     Connects,
@@ -194,10 +194,10 @@ fn moves_with(symptom: &[f64], load: &[f64], counter: &[f64]) -> Option<f64> {
     let deviations = correlation.min(1.0 - 1e-6).atanh() * (symptom.len() as f64 - 3.0).sqrt();
     let with_load = strongest_correlation(load, counter).map_or(0.0, |(r, _)| r);
     let beyond_chance = deviations >= limits::CORRELATED_DEVIATIONS.times()
-        && with_load + limits::CORRELATED_CLOSER.share() <= correlation;
+        && with_load + limits::SMALL_PART.share() <= correlation;
     let (symptoms, by): (f64, f64) = (symptom.iter().sum(), counter.iter().sum());
-    let as_many = symptoms >= limits::SYMPTOMS_COUNTED.number()
-        && (by - symptoms).abs() <= limits::ROSE_AS_OFTEN.share() * symptoms;
+    let as_many = symptoms >= limits::ENOUGH.number()
+        && (by - symptoms).abs() <= limits::SAME_COUNT.share() * symptoms;
     (correlation >= limits::CORRELATED.share() && (beyond_chance || as_many)).then_some(correlation)
 }
 

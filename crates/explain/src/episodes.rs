@@ -99,7 +99,7 @@ pub(crate) fn episodes(story: &Story) -> Vec<Stretch> {
 fn least(trouble: Trouble, scale_s: u64) -> f64 {
     match trouble {
         Trouble::Runnable => limits::EPISODE_WAITS.ms() as f64 * scale_s as f64,
-        _ => limits::EPISODE_EVENTS.number(),
+        _ => limits::ENOUGH.number(),
     }
 }
 
@@ -113,7 +113,7 @@ struct Dense {
 
 /// The runs of bins that stand out most, built from windows of this width.
 fn dense(bins: &[u32], width: usize, least: f64) -> Vec<Dense> {
-    if width == 0 || bins.len() < width * limits::EPISODE_TIMES_LONGER.as_usize() {
+    if width == 0 || bins.len() < width * limits::SEVERAL_TIMES.as_usize() {
         return Vec::new();
     }
     let sum = |from: usize, to: usize| -> f64 {
@@ -123,7 +123,7 @@ fn dense(bins: &[u32], width: usize, least: f64) -> Vec<Dense> {
     let of_one = sum(0, bins.len()) / bins.len() as f64;
     let usual = of_one * width as f64;
     let bound = least
-        .max(usual * limits::EPISODE_DENSER.times())
+        .max(usual * limits::SEVERAL_TIMES.times())
         .max(usual + limits::EPISODE_DEVIATIONS.times() * usual.sqrt());
     // The windows overlap by half, so that trouble as long as a window lies in one, or nearly so.
     let starts = (0..bins.len()).step_by(width.div_ceil(2));

@@ -215,10 +215,11 @@ impl Confidence {
     pub fn because(&mut self, why: impl Into<String>) {
         self.because.push(why.into());
     }
-    /// Lowers it for each check that does not agree, and if there is none.
+    /// Lowers it for each check that does not agree, most for the first, which is the main one; and if there is none.
     pub(crate) fn weigh_checks(&mut self, checks: &[Check]) {
-        for check in checks.iter().filter(|c| !c.agrees) {
-            self.at_most(Level::Medium, format!("does not fit: {}", check.formula));
+        for (i, check) in checks.iter().enumerate().filter(|(_, c)| !c.agrees) {
+            let level = if i == 0 { Level::Low } else { Level::Medium };
+            self.at_most(level, format!("does not fit: {}", check.says()));
         }
         match checks.len() {
             0 => self.at_most(Level::Medium, "no independent measurement confirms it"),
@@ -388,6 +389,18 @@ pub struct Check {
     pub agrees: bool,
     /// What counts as fitting.
     pub tolerance: String,
+}
+
+impl Check {
+    /// What is compared, and both numbers.
+    fn says(&self) -> String {
+        let number = |n: f64| format!("{} {}", analysis::words::rounded(n), self.unit);
+        let (expected, measured) = (number(self.expected), number(self.measured));
+        format!(
+            "{} (expected {expected}, measured {measured})",
+            self.formula
+        )
+    }
 }
 
 /// A look-alike that does not hold.

@@ -6,21 +6,20 @@ use analysis::Story;
 use crate::asked::Asked;
 use crate::cause::Cause;
 use crate::causes::ALL;
-use crate::concentrate::concentrated;
 use crate::correlated_counters;
 use crate::episodes::Episode;
 use crate::finding::{Finding, Level, RuledOut};
 use crate::found::{Found, MAX_PER_CAUSE};
 use crate::id::Id;
 use crate::inquiry::Inquiry;
-use crate::late_behind;
 use crate::limits;
 use crate::lost;
 use crate::matters;
-use crate::one_stop;
 use crate::place::Place;
 use crate::rank::{rank, weight};
+use crate::shared_paths;
 use crate::verdict::Verdict;
+use crate::who_wins;
 
 /// What the causes say about a story.
 #[derive(Default)]
@@ -60,7 +59,7 @@ pub(crate) fn judge(story: &Story, causes: &[Cause], inquiry: &Inquiry) -> Judge
             judged.seen.push((cause.id, became));
         }
         rank(&mut found);
-        let mut found = concentrated(story, cause.id, found);
+        let mut found = shared_paths::told_by_path(story, cause.told_with, found);
         let cut = found.len().saturating_sub(MAX_PER_CAUSE) + more;
         if cut > 0 {
             judged.cut.push((cause.id, cut));
@@ -77,9 +76,7 @@ pub(crate) fn judge(story: &Story, causes: &[Cause], inquiry: &Inquiry) -> Judge
         }
         all.append(&mut found);
     }
-    rank(&mut all);
-    let mut all = late_behind::told_with_connects(story, one_stop::told_once(all));
-    drop_consequences(story, inquiry, &mut all);
+    let mut all = who_wins::told_once(story, inquiry, all);
     lost::settle(all.iter_mut().map(|f| &mut f.lost_s));
     rank(&mut all);
     for finding in all {
@@ -125,12 +122,6 @@ impl Judged {
     }
 }
 
-/// The causes whose symptoms follow from this one at the same place.
-fn explains(finding: &Finding) -> &'static [Id] {
-    let cause = ALL.iter().find(|c| c.id == finding.cause);
-    cause.map_or(&[], |c| c.explains)
-}
-
 /// Whether a finding in an episode follows from one in the whole recording at the same place. Only places that are the
 /// same in both count: an index belongs to one story.
 fn entails(known: &Finding, part: &Finding) -> bool {
@@ -138,7 +129,7 @@ fn entails(known: &Finding, part: &Finding) -> bool {
         known.place,
         Some(Place::At(..) | Place::LocalPorts(..) | Place::Process(_) | Place::Table(..))
     );
-    here && known.place == part.place && explains(known).contains(&part.cause)
+    here && known.place == part.place && who_wins::explains(known).contains(&part.cause)
 }
 
 /// Whether a known finding already covers most of the ends of the other. The known one sees more of the time. An
@@ -160,7 +151,7 @@ fn goes_on(known: &Finding, episode: Episode, seconds: f64) -> bool {
     let since = known.since.as_ref().map(|since| since.after_start_s);
     since.is_some_and(|since| {
         let shortly = since > episode.from_s - lasts;
-        let large = seconds - since < limits::EPISODE_TIMES_LONGER.as_usize() as f64 * lasts;
+        let large = seconds - since < limits::SEVERAL_TIMES.as_usize() as f64 * lasts;
         since < episode.from_s && (shortly || large)
     })
 }
@@ -169,34 +160,6 @@ fn goes_on(known: &Finding, episode: Episode, seconds: f64) -> bool {
 fn same(a: &Finding, b: &Finding) -> bool {
     let at = |f: &Finding| (f.cause, f.scope.netns.inode, f.scope.role);
     at(a) == at(b) && a.scope.place() == b.scope.place()
-}
-
-/// Whether a cause may account for the cost of its consequence. It is not the reason for something that cost several
-/// times as much.
-fn accounts_for(by: &Finding, consequence: &Finding) -> bool {
-    let (cost, of) = (weight(by), weight(consequence));
-    cost == 0 || of <= cost.saturating_mul(limits::CONSEQUENCE.count())
-}
-
-/// Drops findings that follow from another one at the same place. A case that is too small to be a finding does not
-/// displace one that matters.
-fn drop_consequences(story: &Story, inquiry: &Inquiry, all: &mut Vec<Finding>) {
-    let matters = |f: &Finding| matters::too_little(story, f, inquiry.asks(f)).is_none();
-    let causes: Vec<&Finding> = all.iter().filter(|f| !explains(f).is_empty()).collect();
-    let follows = |f: &Finding| {
-        let Some(place) = &f.place else { return false };
-        let mut told = causes.iter().filter(|by| {
-            let there = by.place.as_ref().is_some_and(|at| {
-                let is_its = |pid: &u32| f.scope.pid == Some(*pid);
-                at.meets(place) || matches!(at, Place::Process(pid) if is_its(pid))
-            });
-            there && explains(by).contains(&f.cause)
-        });
-        told.any(|by| (matters(by) && accounts_for(by, f)) || !matters(f))
-    };
-    let stays: Vec<bool> = all.iter().map(|f| !follows(f)).collect();
-    let mut stays = stays.into_iter();
-    all.retain(|_| stays.next().unwrap_or(true));
 }
 
 /// Asks each rival why it does not hold where the finding does. A rival that cannot be ruled out lowers the confidence.
@@ -210,7 +173,7 @@ fn ask_rivals(story: &Story, cause: &Cause, finding: &mut Finding) {
         let there = rival.and_then(|c| c.no).and_then(|no| no(&asked));
         match Verdict::there(there) {
             Verdict::No(no, _) => finding.ruled_out.push(RuledOut::by(*id, no)),
-            _ if cause.explains.contains(id) || one_stop::is_of(finding, *id) => {
+            _ if who_wins::takes_in(cause, finding, *id) => {
                 let follows = "its symptoms are a consequence of this".to_string();
                 finding.ruled_out.push(RuledOut::new(*id, follows));
             }

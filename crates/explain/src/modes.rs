@@ -16,10 +16,10 @@ pub(crate) struct Mode {
 pub(crate) fn modes(values: &mut [u64]) -> Vec<Mode> {
     values.sort_unstable();
     let bin = |v: u64| (v.max(1) as f64).log2() * limits::MODE_BINS.number();
-    let parted = |a: &u64, b: &u64| (bin(*b) - bin(*a)) < limits::MODE_GAP.number();
-    let least = limits::MODE_VALUES
+    let parted = |a: &u64, b: &u64| (bin(*b) - bin(*a)) < limits::A_FEW.number();
+    let least = limits::A_FEW
         .as_usize()
-        .max((values.len() as f64 * limits::MODE_SHARE.share()) as usize);
+        .max((values.len() as f64 * limits::ONE_IN_A_THOUSAND.share()) as usize);
     let groups = values.chunk_by(parted).filter(|g| g.len() >= least);
     let modes = groups.map(|g| Mode {
         count: g.len() as u64,

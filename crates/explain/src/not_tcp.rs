@@ -51,7 +51,7 @@ fn of_services(services: &[Service]) -> Option<NotTcp> {
     // Where both ends are here, what the client waits for is what the server does.
     let (service, r) = match (most(Role::Server), most(Role::Client)) {
         (Some(server), Some(client))
-            if client.1.total_s < limits::WAITS_ELSEWHERE.times() * server.1.total_s =>
+            if client.1.total_s < limits::TWICE.times() * server.1.total_s =>
         {
             server
         }
@@ -67,7 +67,7 @@ fn of_services(services: &[Service]) -> Option<NotTcp> {
         p.p99_s >= limits::ANSWER_SLOW.s() && p.p99_s >= limits::ANSWER_TAIL.times() * p.p50_s
     });
     let slow = whole >= limits::ANSWER_SLOW.s() || tail.is_some();
-    if r.exchanges == 0 || !slow || its_own < limits::DOMINANT.share() * r.total_s {
+    if r.exchanges == 0 || !slow || its_own < limits::MOST.share() * r.total_s {
         return None;
     }
     // The server is here, too, and answered at once: the client's wait was neither's own.
@@ -75,7 +75,7 @@ fn of_services(services: &[Service]) -> Option<NotTcp> {
     let mut answered = answered.filter(|(s, _)| s.at.port == service.at.port);
     if service.role == Role::Client
         && answered.any(|(_, s)| {
-            s.exchanges >= r.exchanges / 2 && s.total_s < limits::DOMINANT.share() * its_own
+            s.exchanges >= r.exchanges / 2 && s.total_s < limits::MOST.share() * its_own
         })
     {
         return None;
@@ -134,7 +134,7 @@ fn meanwhile(r: &Requests) -> String {
     let each = |s: f64| seconds(s / r.exchanges.max(1) as f64);
     let (t, think) = (&r.thinking, r.spent_s.think);
     let longest = t.cpu.max(t.runqueue).max(t.asleep());
-    if longest < limits::DOMINANT.share() * think || longest == 0.0 {
+    if longest < limits::MOST.share() * think || longest == 0.0 {
         return String::new();
     }
     let slowest = r.slowest.first().and_then(|slow| slow.waits.first());

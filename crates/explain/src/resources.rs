@@ -75,7 +75,8 @@ fn cpus(story: &Story) -> Option<ResourceLine> {
     let most = cpus.iter().max_by(|a, b| b.idle.total_cmp(&a.idle))?;
     let mean = cpus.iter().map(|c| busy(c.idle)).sum::<f64>() / cpus.len() as f64;
     let waited = waited(&story.resources, "cpu");
-    let scarce = mean >= limits::SCARCE.share() || busy(most.idle) >= limits::SCARCE.share();
+    let scarce =
+        mean >= limits::NEARLY_ALL.share() || busy(most.idle) >= limits::NEARLY_ALL.share();
     line(
         "CPUs",
         scarce,
@@ -95,9 +96,9 @@ fn memory(all: &Resources) -> Option<ResourceLine> {
     let waited = waited(all, "memory");
     let kills = one(all, "memory", "oom_kills").map_or(0.0, Line::rise);
     let share = used.share()?;
-    let scarce = share >= limits::SCARCE.share()
+    let scarce = share >= limits::NEARLY_ALL.share()
         || kills > 0.0
-        || waited.is_some_and(|w| w >= limits::PRESSURE.share());
+        || waited.is_some_and(|w| w >= limits::SMALL_PART.share());
     let killed = match kills {
         0.0 => String::new(),
         n => format!("; {}", plural(n as u64, "OOM kill")),
@@ -127,8 +128,8 @@ fn disks(all: &Resources) -> Option<ResourceLine> {
         ),
         None => waits(waited),
     };
-    let scarce = waited.is_some_and(|w| w >= limits::PRESSURE.share())
-        || busiest.is_some_and(|(_, s)| s >= limits::SCARCE.share());
+    let scarce = waited.is_some_and(|w| w >= limits::SMALL_PART.share())
+        || busiest.is_some_and(|(_, s)| s >= limits::NEARLY_ALL.share());
     line("disks", scarce, says)
 }
 
@@ -194,8 +195,10 @@ fn descriptors(all: &Resources) -> Option<ResourceLine> {
             count(line.most as u64)
         );
     }
-    let scarce = host.share().is_some_and(|s| s >= limits::SCARCE.share())
-        || fullest.is_some_and(|(.., s)| s >= limits::SCARCE.share());
+    let scarce = host
+        .share()
+        .is_some_and(|s| s >= limits::NEARLY_ALL.share())
+        || fullest.is_some_and(|(.., s)| s >= limits::NEARLY_ALL.share());
     line("descriptors", scarce, says)
 }
 
@@ -207,7 +210,7 @@ fn tcp_memory(all: &Resources) -> Option<ResourceLine> {
         percent(share),
         bytes(used.limit.unwrap_or(0.0) as u64)
     );
-    line("TCP memory", share >= limits::SCARCE.share(), says)
+    line("TCP memory", share >= limits::NEARLY_ALL.share(), says)
 }
 
 #[cfg(test)]

@@ -251,7 +251,7 @@ mod tests {
         }
     }
 
-    const FAILED: Limited<Failing> = from(&limits::UNANSWERED, "that fail", |at| {
+    const FAILED: Limited<Failing> = from(&limits::ENOUGH, "that fail", |at| {
         Known::events(at.0, at.1, Step::new(format!("{} failed", at.0)))
     });
     const WAITED: Limited<Failing> = from(&limits::MOST, "of them wait", |at| match at.2 {
@@ -298,12 +298,12 @@ mod tests {
 
     #[test]
     fn a_test_that_fails_refutes_all_ways_that_have_it() {
-        let no = "no: 4 failed; reported from 10 connections";
+        let no = "no: 4 failed; reported from 10";
         assert_eq!(verdict((4, 90, None)), no);
         assert_eq!(verdict((4, 90, Some(4))), no);
         assert_eq!(
             verdict((6, 90, Some(6))),
-            "unknown: 6 failed; reported from 10 connections: close to it"
+            "unknown: 6 failed; reported from 10: close to it"
         );
     }
 
@@ -336,7 +336,7 @@ mod tests {
     fn the_book_has_each_way_by_its_limits() {
         assert_eq!(
             RULE.told_from(),
-            "10 connections that fail, and: 50 % of them wait; or less than 50 % of them wait"
+            "10 that fail, and: 50 % of them wait; or less than 50 % of them wait"
         );
     }
 }

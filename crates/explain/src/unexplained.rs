@@ -152,7 +152,7 @@ impl Sums {
         let mut theirs = theirs.copied().fold(0, u64::saturating_add);
         let troubled = TROUBLED.map(|state| spent.of(state));
         let troubled = troubled.into_iter().fold(0, u64::saturating_add);
-        if limits::SAME_TIME.reached(theirs, troubled) {
+        if limits::MOST.reached(theirs, troubled) {
             theirs = troubled;
         }
         for state in TROUBLED {

@@ -353,33 +353,27 @@ mod tests {
 
     #[test]
     fn none_of_many_is_a_no_and_none_of_none_is_not() {
-        let Verdict::No(step, Some(refuted)) = judged(0, 100, &limits::UNANSWERED) else {
+        let Verdict::No(step, Some(refuted)) = judged(0, 100, &limits::ENOUGH) else {
             panic!("0 of 100 refute it");
         };
-        assert_eq!(step.says, "0 were lost; reported from 10 connections");
+        assert_eq!(step.says, "0 were lost; reported from 10");
         assert!(refuted.is_refuting() && refuted.is_of_nothing());
         assert_eq!(
             (refuted.value, refuted.limit, &*refuted.unit),
-            (0.0, 10.0, "connections")
+            (0.0, 10.0, "count")
         );
-        assert_eq!(
-            because(judged(0, 0, &limits::UNANSWERED)),
-            "nothing was sent"
-        );
+        assert_eq!(because(judged(0, 0, &limits::ENOUGH)), "nothing was sent");
     }
 
     #[test]
     fn what_is_few_or_close_or_enough_is_no_no() {
-        let few = because(judged(1, 1, &limits::UNANSWERED));
+        let few = because(judged(1, 1, &limits::ENOUGH));
         assert!(few.ends_with("too few to tell"), "{few}");
         // The limit is a guess, so half of it may be just as good.
-        let close = because(judged(6, 100, &limits::UNANSWERED));
+        let close = because(judged(6, 100, &limits::ENOUGH));
         assert!(close.ends_with("close to it"), "{close}");
-        assert!(matches!(
-            judged(4, 100, &limits::UNANSWERED),
-            Verdict::No(..)
-        ));
-        let enough = because(judged(10, 100, &limits::UNANSWERED));
+        assert!(matches!(judged(4, 100, &limits::ENOUGH), Verdict::No(..)));
+        let enough = because(judged(10, 100, &limits::ENOUGH));
         assert!(enough.ends_with("no number refutes it"), "{enough}");
         // What people notice is not a guess.
         let lasts = |ns| every([Test::lasts(ns, &limits::STALL, Step::new("it lasted"))]);
@@ -396,7 +390,7 @@ mod tests {
     #[test]
     fn of_several_places_the_nearest_tells_and_one_that_is_not_refuted_keeps_all_from_it() {
         let places = |all: &[u64]| {
-            let all = all.iter().map(|n| seen(*n, 100, &limits::UNANSWERED));
+            let all = all.iter().map(|n| seen(*n, 100, &limits::ENOUGH));
             Verdict::nearest(all.collect::<Vec<_>>(), "")
         };
         let Verdict::No(step, _) = places(&[0, 3, 2]) else {

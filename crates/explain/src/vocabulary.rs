@@ -10,7 +10,7 @@ pub(crate) use crate::actions::{
 pub(crate) use crate::advice::{Advice, Change};
 pub(crate) use crate::asked::Asked;
 pub(crate) use crate::case::Case;
-pub(crate) use crate::cause::{CONNTRACK_DROPS, Cause, Ground, LISTENER_DROPS};
+pub(crate) use crate::cause::{CONNTRACK_DROPS, Cause, Ground, LISTENER_DROPS, ToldWith};
 pub(crate) use crate::checks::{at_least, same_count};
 pub(crate) use crate::correlated_counters::Symptom;
 pub(crate) use crate::finding::{Check, Finding, Impact, Latency, Level, Role, Scope, Step};

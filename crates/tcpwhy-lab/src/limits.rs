@@ -5,6 +5,8 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -12,21 +14,22 @@ use explain::limits::{self, Limit};
 use explain::{Explanation, Level, Options, Reading};
 use recording::{PACKED, Recording, Scratch};
 
-/// How many times what it is each limit is tried at.
-const FACTORS: [f64; 2] = [0.5, 2.0];
-
 /// Arguments of `tcpwhy-lab limits`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "A sweep over all limits takes hours; only recordings that read a limit are explained again."
+    after_help = "A sweep over all limits takes minutes with a release build; only recordings that read a limit \
+                  are explained again."
 )]
 pub struct LimitsArgs {
     /// Only these limits, by name
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Explain the corpus with each limit halved and doubled, and print what changes
+    /// Explain the corpus with each limit at other values, and print what changes
     #[arg(long)]
     sweep: bool,
+    /// How many times its value each limit is tried at
+    #[arg(long = "times", value_name = "N", default_values_t = [0.5, 2.0], requires = "sweep")]
+    factors: Vec<f64>,
     /// The corpus to sweep: a directory of packed recordings
     #[arg(
         long,
@@ -52,16 +55,32 @@ pub fn run(args: &LimitsArgs, out: &mut dyn Write) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let mut swept: Vec<Swept> = chosen.into_iter().map(Swept::new).collect();
     let recordings = recordings(&args.corpus)?;
-    for (at, path) in recordings.iter().enumerate() {
-        sweep(path, &mut swept).with_context(|| path.display().to_string())?;
-        cli::say(&format!(
-            "{}/{} {}",
-            at + 1,
-            recordings.len(),
-            path.display()
-        ));
+    let next = AtomicUsize::new(0);
+    let sweep_some = || {
+        let fresh = |limit| Swept::new(limit, &args.factors);
+        let mut swept: Vec<Swept> = chosen.iter().copied().map(fresh).collect();
+        while let Some(path) = recordings.get(next.fetch_add(1, Ordering::Relaxed)) {
+            sweep(path, &mut swept).with_context(|| path.display().to_string())?;
+            cli::say(&path.display().to_string());
+        }
+        Ok(swept)
+    };
+    let at_once = thread::available_parallelism().map_or(1, usize::from);
+    let parts: Result<Vec<Vec<Swept>>> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..at_once).map(|_| scope.spawn(sweep_some)).collect();
+        let joined = threads.into_iter().map(|t| match t.join() {
+            Ok(swept) => swept,
+            Err(panicked) => std::panic::resume_unwind(panicked),
+        });
+        joined.collect()
+    });
+    let mut parts = parts?.into_iter();
+    let mut swept = parts.next().unwrap_or_default();
+    for part in parts {
+        for (all, some) in swept.iter_mut().zip(part) {
+            all.merge(some);
+        }
     }
     writeln!(
         out,
@@ -130,8 +149,8 @@ fn sweep(path: &Path, swept: &mut [Swept]) -> Result<()> {
     let before = found(&before?);
     for swept in swept.iter_mut().filter(|s| read.contains(s.limit.name)) {
         swept.read += 1;
-        for (factor, changes) in FACTORS.into_iter().zip(&mut swept.changes) {
-            let after = limits::scaled(swept.limit, factor, explain)?;
+        for (factor, changes) in &mut swept.changes {
+            let after = limits::scaled(swept.limit, *factor, explain)?;
             changes.add(&before, &found(&after));
         }
     }
@@ -144,15 +163,27 @@ struct Swept {
     /// Recordings that are explained by it.
     read: usize,
     /// What changes at each factor.
-    changes: [Changes; FACTORS.len()],
+    changes: Vec<(f64, Changes)>,
 }
 
 impl Swept {
-    fn new(limit: &'static Limit) -> Swept {
+    fn new(limit: &'static Limit, factors: &[f64]) -> Swept {
+        let changes = factors.iter().map(|f| (*f, Changes::default()));
         Swept {
             limit,
             read: 0,
-            changes: Default::default(),
+            changes: changes.collect(),
+        }
+    }
+
+    /// Adds what others showed of the same limit.
+    fn merge(&mut self, other: Swept) {
+        self.read += other.read;
+        for ((_, all), (_, some)) in self.changes.iter_mut().zip(other.changes) {
+            all.recordings += some.recordings;
+            all.appear += some.appear;
+            all.vanish += some.vanish;
+            all.level += some.level;
         }
     }
 
@@ -160,10 +191,10 @@ impl Swept {
         if self.read == 0 {
             return "never read".into();
         }
-        if self.changes.iter().all(|c| c.recordings == 0) {
+        if self.changes.iter().all(|(_, c)| c.recordings == 0) {
             return "nothing".into();
         }
-        let each = FACTORS.iter().zip(&self.changes);
+        let each = self.changes.iter();
         let each: Vec<String> = each
             .map(|(factor, c)| format!("× {factor}: {}", c.says()))
             .collect();

@@ -4,6 +4,10 @@ use analysis::words::{duration, percent, plural};
 use explain::account::{Parts, Requests, Role, Slept, Slow, Thinking};
 use explain::limits;
 
+/// Smaller shares of the time of a service's requests, and of one of them, are not printed.
+const SHOWN_PART: f64 = 0.005;
+const SHOWN_PART_OF_ONE: f64 = 0.05;
+
 /// One service's; `None` when it had no request.
 pub(crate) fn line(role: Role, r: &Requests) -> Option<String> {
     if r.exchanges + r.open + r.unanswered == 0 {
@@ -12,7 +16,7 @@ pub(crate) fn line(role: Role, r: &Requests) -> Option<String> {
     let mut says = vec![plural(r.exchanges, "request")];
     let ended = r.slowest.iter().find(|slow| !slow.open);
     match (&r.response, ended) {
-        (Some(_), Some(slow)) if r.exchanges < limits::PERCENTILES.count() => {
+        (Some(_), Some(slow)) if r.exchanges < limits::ENOUGH.count() => {
             let most = if r.exchanges == 1 { "" } else { " at most" };
             says.push(format!("{}{most}", seconds(slow.took_s)));
         }
@@ -37,15 +41,14 @@ pub(crate) fn line(role: Role, r: &Requests) -> Option<String> {
     }
     let mut says = says.join(", ");
     let total = r.spent_s.total();
-    let whose = Share::told(whose(role, r), limits::TIME_PART.share() * total, &|s| {
-        percent(s / total)
-    });
+    let whose = Share::told(whose(role, r), SHOWN_PART * total, &|s| percent(s / total));
     if !whose.is_empty() {
         says += &format!(": {whose}");
     }
     let usual = r.response.map_or(0.0, |p| p.p50_s);
     let slow = r.slowest.first();
-    let slow = slow.filter(|slow| slow.open || slow.took_s >= limits::SLOWEST_TOLD.times() * usual);
+    let slow =
+        slow.filter(|slow| slow.open || slow.took_s >= limits::SEVERAL_TIMES.times() * usual);
     Some(match slow {
         Some(slow) => format!("{says}. {}", slowest(role, slow)),
         None => says,
@@ -150,7 +153,7 @@ fn application(role: Role, parts: &Parts, thinking: &Thinking) -> Vec<Share> {
         Role::Client | Role::Unknown => "writing",
     };
     // A few requests that one thread handled alone say nothing about the others.
-    let thought = if thinking.alone >= limits::THOUGHT_ALONE.share() * parts.think {
+    let thought = if thinking.alone >= limits::MOST.share() * parts.think {
         vec![
             Share::new("on a CPU", thinking.cpu),
             Share::new("waiting for a CPU", thinking.runqueue),
@@ -196,13 +199,9 @@ pub(crate) fn spent(role: Role, slow: &Slow) -> String {
         "its acknowledgement or answer lost",
         parts.unheard,
     ));
-    let shares = Share::told(
-        shares,
-        limits::TIME_PART_OF_ONE.share() * slow.took_s,
-        &|s| seconds(s),
-    );
+    let shares = Share::told(shares, SHOWN_PART_OF_ONE * slow.took_s, &|s| seconds(s));
     let longest = slow.waits.first();
-    let longest = longest.filter(|w| w.slept_s >= limits::TIME_PART_OF_ONE.share() * slow.took_s);
+    let longest = longest.filter(|w| w.slept_s >= SHOWN_PART_OF_ONE * slow.took_s);
     let waits = longest.map_or_else(String::new, |w| format!("; {}", slept(w)));
     format!("{shares}{waits}")
 }

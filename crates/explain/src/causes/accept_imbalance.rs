@@ -35,6 +35,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::ACCEPT_QUEUE_OVERFLOW,
         Id::SLOW_APPLICATION,
     ],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,
@@ -137,9 +138,9 @@ impl<'a> Uneven<'a> {
         let measured = waits.as_ref().is_some_and(AcceptWaits::are_measured);
         let stands = |s: &&ListenSock| {
             let share = f64::from(s.waiting_samples) / f64::from(s.samples.max(1));
-            let stood = s.waiting_samples >= limits::STUCK_SAMPLES.as_u32();
-            let often = s.waiting_samples >= limits::SEEN_TWICE.as_u32()
-                && share >= limits::STUCK_SHARE.share();
+            let stood = s.waiting_samples >= limits::A_FEW.as_u32();
+            let often =
+                s.waiting_samples >= limits::SEEN_TWICE.as_u32() && share >= limits::MOST.share();
             stood || often || measured && s.waited(limits::ACCEPT_WAIT_SEEN.ns())
         };
         let (mut stuck, idle): (Vec<_>, Vec<_>) = live(here).into_iter().partition(stands);
@@ -443,7 +444,7 @@ fn judge(uneven: &Uneven) -> Finding {
         .steps(uneven.queues())
         .steps([uneven.owner_step(&scope)])
         .checks(uneven.share())
-        .checks(waits.map(AcceptWaits::check))
+        .checks(waits.and_then(AcceptWaits::check))
         .advise(advice(here.story, &scope, &who, stopped));
     let case = match waits {
         Some(waits) => case.since(waits.since()),

@@ -24,7 +24,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Application,
     ground: Ground::Listeners,
     needs: LISTENER_DROPS,
-    seen_from: || "10 dropped SYNs or last ACKs; or a queue that is full throughout".into(),
+    seen_from: || "5 dropped SYNs or last ACKs; or a queue that is full throughout".into(),
     signature: &[
         "connect takes exactly 1, 2 or 3 s (or 1, 3, 7 s) under load",
         "connect is fast and the first request hangs",
@@ -42,6 +42,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::SLOW_ACCEPT,
         Id::SLOW_APPLICATION,
     ],
+    told_with: Some(ToldWith::Stop),
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Connects),
@@ -105,7 +106,7 @@ fn rule_out(whole: &Whole) -> Verdict {
             arrived = Quantity::of(of, "connection"),
             listen_overflows = here.risen(counter::LISTEN_OVERFLOWS)
         );
-        every([Test::events(n, of, &limits::LISTENER_DROPS, step)])
+        every([Test::events(n, of, &limits::OFTEN, step)])
     });
     Verdict::nearest(places, NO_ARRIVAL)
 }
@@ -113,7 +114,7 @@ fn rule_out(whole: &Whole) -> Verdict {
 /// How much the full accept queue dropped, if it is more than a burst at a start.
 fn dropped(here: ListenerPlace) -> Option<u64> {
     let dropped = drops(here);
-    (dropped >= limits::LISTENER_DROPS.count()).then_some(dropped)
+    (dropped >= limits::OFTEN.count()).then_some(dropped)
 }
 
 /// The same, however few.
@@ -281,7 +282,7 @@ impl<'a> Overflow<'a> {
             ProcessState::OnCpu,
         ];
         let stuck = culprit(scope).is_some_and(|p| stuck.contains(&p.state));
-        crowded > 0 && (stuck || limits::QUEUE_SUSTAINED.reached(crowded, samples))
+        crowded > 0 && (stuck || limits::MOST.reached(crowded, samples))
     }
 
     /// Arrivals and accepts per second; `None` when no client is on this host, because a retransmitted SYN cannot be

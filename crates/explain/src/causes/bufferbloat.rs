@@ -27,6 +27,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::SLOW_READER, Id::PATH_LOSS],
     explains: &[Id::SLOW_PEER],
+    told_with: Some(ToldWith::Paths("have a queue that stays full")),
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Retransmits),

@@ -37,6 +37,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::INJECTED_RESET, Id::ACCEPT_QUEUE_OVERFLOW],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Connects),
@@ -81,12 +82,12 @@ fn rule_out(whole: &Whole) -> Verdict {
         let least = if over {
             &limits::FAILED_AGAIN
         } else {
-            &limits::REFUSED
+            &limits::ENOUGH
         };
         let refused = || Quantity::count(n).rows(place.rows());
         every([
             Test::events(n, of, least, says(refused(), of)),
-            Test::share(n, of, &limits::REFUSED_SHARE, says(refused(), of)),
+            Test::share(n, of, &limits::FAILED_SHARE, says(refused(), of)),
         ])
     });
     let by_icmp = whole.silent().iter().map(|syns| by_icmp::refuted(syns));
@@ -107,7 +108,7 @@ fn rule_out(whole: &Whole) -> Verdict {
 fn few_without_port(asked: &Asked) -> Option<Step> {
     let failed = asked.destination()?.without_port();
     let refused = failed.filter(|c| c.refused.is_some()).count() as u64;
-    (refused < limits::REFUSED.count()).then(|| {
+    (refused < limits::ENOUGH.count()).then(|| {
         say!(
             "{refused} of them got a reset",
             refused = Quantity::count(refused)
@@ -166,7 +167,7 @@ fn seconds(place: &Refusals) -> f64 {
 /// A client here, or a remote one that tried often.
 fn insisted(place: &Refusals) -> bool {
     let mut remotes = place.groups.iter().flat_map(|g| &g.remotes);
-    !place.ids.is_empty() || remotes.any(|r| r.count >= limits::REFUSED_TO_ONE.count())
+    !place.ids.is_empty() || remotes.any(|r| r.count >= limits::OFTEN.count())
 }
 
 /// The resets have another sender: something listens there, or a firewall here dropped the SYNs.
@@ -179,7 +180,7 @@ fn judge(place: &Refusals) -> Option<Finding> {
     let (at, n) = (place.at, place.refused());
     let again = n >= limits::FAILED_AGAIN.count() && seconds(place) >= limits::FAILED_OVER.s();
     let share = n as f64 / place.tried.max(n) as f64;
-    let enough = (n >= limits::REFUSED.count() || again) && share >= limits::REFUSED_SHARE.share();
+    let enough = (n >= limits::ENOUGH.count() || again) && share >= limits::FAILED_SHARE.share();
     if !enough || !insisted(place) || is_anothers(place) {
         return None;
     }

@@ -32,6 +32,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::SNAT_PORTS_EXHAUSTED,
     ],
     explains: &[],
+    told_with: None,
     no: Some(|asked| RULE.no(asked)),
     rule_out: |whole| RULE.rule_out(whole),
     symptom: Some(Symptom::Connects),
@@ -77,7 +78,7 @@ fn finding(tracking: &Tracking) -> Option<Finding> {
         .because("the table counts the drops itself, and its entries are at the limit")
         .at_most_if(
             Level::Medium,
-            table.dropped > lost.saturating_mul(limits::OTHERS_DROPPED.count()),
+            table.dropped > lost.saturating_mul(limits::BY_FAR.count()),
             "most of its drops were other packets: a rule may have dropped these SYNs",
         )
         .steps([

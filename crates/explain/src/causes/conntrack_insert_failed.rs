@@ -28,6 +28,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::PATH_DROPS_SYN,
     ],
     explains: &[],
+    told_with: None,
     no: Some(|asked| RULE.no(asked)),
     rule_out: |whole| RULE.rule_out(whole),
     symptom: Some(Symptom::Connects),

@@ -37,6 +37,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::CPU_SATURATED,
     ],
     explains: &[Id::SLOW_APPLICATION, Id::SLOW_ACCEPT, Id::SLOW_READER],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,
@@ -85,7 +86,7 @@ fn rule_out(whole: &Whole) -> Verdict {
                 ran = Quantity::ns(thread.on_cpu_ns())
             )
         };
-        let long = Test::lasts(thread.waited_ns(), &limits::CONTENDED_WAIT, says());
+        let long = Test::lasts(thread.waited_ns(), &limits::NOTICED, says());
         // A thread whose quota is spent need not wait for most of the time.
         let often = (!is_throttled(whole.story, thread)).then(|| {
             [
@@ -153,7 +154,7 @@ fn nobody_waits(asked: &Asked) -> Option<Step> {
 
 /// Whether a thread waits for a CPU more than it should.
 fn waits(thread: &Thread) -> bool {
-    thread.waited_ns() >= limits::CONTENDED_WAIT.ns()
+    thread.waited_ns() >= limits::NOTICED.ns()
         && thread.waiting() >= limits::CONTENDED_SHARE.share()
         && limits::WAITS_TO_RUNNING.reached(thread.waited_ns(), thread.on_cpu_ns())
 }
@@ -162,7 +163,7 @@ fn waits(thread: &Thread) -> bool {
 /// throttling is not, and a request that arrives in one period of a dozen waits for most of it.
 fn is_throttled(story: &Story, thread: &Thread) -> bool {
     let quota = || Quota::of(story, thread).filter(|quota| quota.certain);
-    thread.waited_ns() >= limits::CONTENDED_WAIT.ns() && quota().is_some()
+    thread.waited_ns() >= limits::NOTICED.ns() && quota().is_some()
 }
 
 fn places(story: &Story) -> Vec<Waiter<'_>> {

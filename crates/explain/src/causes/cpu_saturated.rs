@@ -35,6 +35,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::SLOW_APPLICATION,
     ],
     explains: &[Id::SLOW_APPLICATION, Id::SLOW_ACCEPT, Id::SLOW_READER],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,
@@ -71,7 +72,7 @@ fn no(asked: &Asked) -> Option<Step> {
     let rivals = Rivals::of(story, longest, None);
     let seconds = |s: f64| Quantity::ns((s * 1e9) as u64);
     let waited = Quantity::ns(longest.waited_ns()).rows(longest.rows());
-    if throttled_ms(story, pid) * 1e6 >= limits::THROTTLED.share() * longest.waited_ns() as f64
+    if throttled_ms(story, pid) * 1e6 >= limits::MOST.share() * longest.waited_ns() as f64
         && longest.waited_ns() >= limits::BETWEEN_SAMPLES.ns() / 2
     {
         return Some(say!(
@@ -199,13 +200,13 @@ impl<'a> Saturated<'a> {
         let longest = *threads.iter().max_by_key(|t| t.waited_ns())?;
         // That settles most services: the profile and the connections are looked at last.
         let kept = || throttled_ms(story, longest.pid) * 1e6;
-        let quota = || kept() >= limits::THROTTLED.share() * longest.waited_ns() as f64;
+        let quota = || kept() >= limits::MOST.share() * longest.waited_ns() as f64;
         if !are_kept_waiting(&threads) || quota() {
             return None;
         }
         let rivals = Rivals::of(story, longest, None);
         let known_s = rivals.own_seconds() + rivals.foreign_seconds();
-        let seen = known_s * 1e9 >= limits::SEEN_MEANWHILE.share() * longest.waited_ns() as f64;
+        let seen = known_s * 1e9 >= limits::MOST.share() * longest.waited_ns() as f64;
         if !seen || !rivals.are_its_own() {
             return None;
         }
@@ -319,8 +320,8 @@ impl<'a> Saturated<'a> {
             expected: rounded(waited),
             measured: rounded(own),
             unit: "s".into(),
-            agrees: own >= limits::ALL_THE_WHILE.share() * waited,
-            tolerance: "not below it by more than 20 %: the profile misses some".into(),
+            agrees: own >= limits::NEARLY_ALL.share() * waited,
+            tolerance: "not below it by more than 10 %: the profile misses some".into(),
         }
     }
 
@@ -370,7 +371,10 @@ fn judge(service: &Saturated) -> Finding {
         n => format!("{} (pid {} and {} more)", thread.comm, thread.pid, n - 1),
     };
     let (wanted, had) = (figure(service.wanted()), figure(service.had()));
-    let idle = story.cpus.all().any(|c| c.idle > limits::NO_ROOM.share());
+    let idle = story
+        .cpus
+        .all()
+        .any(|c| c.idle > limits::SMALL_PART.share());
     let place = service.rivals.place();
     let conns = service.conns.values().copied();
     Case::new(story, CAUSE, service.scope())

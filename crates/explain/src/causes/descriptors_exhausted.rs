@@ -34,6 +34,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::ACCEPT_QUEUE_OVERFLOW,
         Id::SLOW_APPLICATION,
     ],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,
@@ -275,7 +276,7 @@ impl Full<'_> {
                 line.most as u64,
                 "descriptors",
             )),
-            (Some(waits), ..) => Some(waits.check()),
+            (Some(waits), ..) => waits.check(),
             _ => None,
         }
     }

@@ -33,6 +33,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::CONNTRACK_FULL,
     ],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Connects),
@@ -73,7 +74,7 @@ fn no(asked: &Asked) -> Option<Step> {
     }
     let reached = Quantity::of(met, "SYN");
     let told = asked.story.health.has(&SourceName::Drops);
-    (told && met < limits::HALF_OPEN_MET.as_usize() as u64)
+    (told && met < limits::OFTEN.as_usize() as u64)
         .then(|| say!("{reached} met an established socket there", reached))
 }
 
@@ -89,7 +90,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         reached = Quantity::count(n).rows(rows),
         opened = Quantity::of(of, "connection")
     );
-    Verdict::events(n, of, &limits::HALF_OPEN_MET, step, NO_CONNECTION)
+    Verdict::events(n, of, &limits::OFTEN, step, NO_CONNECTION)
 }
 
 /// Connections ended as by a server that closes first: the server, and not the client, has TIME_WAIT sockets.
@@ -111,7 +112,7 @@ fn server_closes(place: &UnansweredSyns) -> Option<Step> {
 
 fn find(story: &Story) -> Found {
     let all = HalfOpen::all(story).into_iter();
-    all.filter(|h| h.met.len() >= limits::HALF_OPEN_MET.as_usize())
+    all.filter(|h| h.met.len() >= limits::OFTEN.as_usize())
         .map(|h| judge(&h))
         .collect()
 }

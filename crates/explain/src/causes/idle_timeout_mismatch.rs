@@ -24,7 +24,7 @@ pub(crate) const CAUSE: Cause = Cause {
         &[SourceName::Sockets],
     ],
     seen_from: || {
-        "5 connections that were reset after pauses of similar length, 2 % of those to a server"
+        "5 connections that were reset after pauses of similar length, 5 % of those to a server"
             .into()
     },
     signature: &[
@@ -40,6 +40,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::INJECTED_RESET,
     ],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,
@@ -120,9 +121,8 @@ impl Mismatch<'_> {
 
     /// A restarted server closes all connections at one moment, however long each was idle.
     fn is_timeout(&self) -> bool {
-        self.apart().is_none_or(|(moments, pauses)| {
-            pauses.saturating_mul(limits::TIMEOUT_OR_RESTART.count()) <= moments
-        })
+        self.apart()
+            .is_none_or(|(moments, pauses)| pauses.saturating_mul(limits::TWICE.count()) <= moments)
     }
 
     /// A pool that closes what its server has closed long ago may get a reset for that; one that sent something before
@@ -221,10 +221,10 @@ impl Mismatch<'_> {
         Some(Check {
             formula: "spread of the pauses before the FINs < half the spread of their moments"
                 .into(),
-            expected: seconds(moments / limits::TIMEOUT_OR_RESTART.count()),
+            expected: seconds(moments / limits::TWICE.count()),
             measured: seconds(pauses),
             unit: "s".into(),
-            agrees: pauses.saturating_mul(limits::TIMEOUT_OR_RESTART.count()) <= moments,
+            agrees: pauses.saturating_mul(limits::TWICE.count()) <= moments,
             tolerance: "at most: a restart closes all at one moment, after pauses of all lengths"
                 .into(),
         })

@@ -41,6 +41,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::IDLE_TIMEOUT_MISMATCH,
     ],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,
@@ -91,8 +92,8 @@ fn rule_out(whole: &Whole) -> Verdict {
             every([Test::events(n as u64, of, least, says(resets, of))])
         };
         [
-            of_kind(site.ends.refused.len(), &limits::REFUSED),
-            of_kind(site.ends.broken.len(), &limits::BROKEN),
+            of_kind(site.ends.refused.len(), &limits::ENOUGH),
+            of_kind(site.ends.broken.len(), &limits::OFTEN),
         ]
     });
     let of = story.conns.len() as u64;
@@ -100,7 +101,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         every([Test::events(
             0,
             of,
-            &limits::BROKEN,
+            &limits::OFTEN,
             says(Quantity::of(0u64, "reset"), of),
         )])
     };
@@ -111,22 +112,20 @@ fn rule_out(whole: &Whole) -> Verdict {
 fn the_peer_had_closed(ends: &ResetEnds) -> Option<Step> {
     let closed = ends.all().filter(|(_, c)| c.peer_closed).count() as u64;
     let closed_before = Quantity::count(closed).rows(ends.received_rows());
-    limits::BY_ONE_SENDER
-        .reached(closed, ends.count())
-        .then(|| {
-            say!(
-                "the other end had closed {closed_before} of {ended} itself before its reset came",
-                ended = Quantity::of(ends.count(), "connection"),
-                closed_before
-            )
-        })
+    limits::NEARLY_ALL.reached(closed, ends.count()).then(|| {
+        say!(
+            "the other end had closed {closed_before} of {ended} itself before its reset came",
+            ended = Quantity::of(ends.count(), "connection"),
+            closed_before
+        )
+    })
 }
 
 /// The kernel itself refused the connects.
 fn no_socket_was_there(place: &Refusals) -> Option<Step> {
     let (sent, here) = (place.sent(), place.ids.len() as u64);
     let (firewalled, rows) = place.firewalled();
-    let explains = sent > 0 && limits::BY_ONE_SENDER.reached(sent, here) && firewalled < sent;
+    let explains = sent > 0 && limits::NEARLY_ALL.reached(sent, here) && firewalled < sent;
     let resets = Quantity::of(sent, "reset").rows(place.rows());
     let firewall_dropped = Quantity::of(firewalled, "SYN").rows(rows);
     (explains && place.told()).then(|| {
@@ -145,7 +144,7 @@ fn sockets_sent_them(ends: &ResetEnds) -> Option<Step> {
     let rows = own.iter().map(|s| s.row()).take(SHOWN_ROWS);
     let sent = Quantity::of(own.len() as u64, "reset").rows(rows);
     let ended = Quantity::of(ends.count(), "connection");
-    limits::BY_ONE_SENDER
+    limits::NEARLY_ALL
         .reached(own.len(), ends.count())
         .then(|| {
             say!(
@@ -275,7 +274,7 @@ impl Site<'_> {
             *by_netns.entry(rejected.netns).or_default() += 1;
         }
         let (netns, n) = by_netns.into_iter().max_by_key(|(_, n)| *n)?;
-        limits::BY_ONE_SENDER
+        limits::NEARLY_ALL
             .reached(n, self.ends.count())
             .then_some(netns)
     }
@@ -312,8 +311,8 @@ impl Site<'_> {
 
 fn judge(site: &Site, own: &Own) -> Option<Finding> {
     let ends = &site.ends;
-    let enough = ends.refused.len() >= limits::REFUSED.as_usize()
-        || ends.broken.len() >= limits::BROKEN.as_usize();
+    let enough = ends.refused.len() >= limits::ENOUGH.as_usize()
+        || ends.broken.len() >= limits::OFTEN.as_usize();
     let here = site.firewall().is_some();
     if !enough || !(here || site.unsent(own)) {
         return None;

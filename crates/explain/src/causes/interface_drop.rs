@@ -25,6 +25,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::RECEIVE_BACKLOG_DROP],
     explains: &[],
+    told_with: None,
     no: None,
     rule_out,
     symptom: Some(Symptom::Retransmits),
@@ -57,11 +58,11 @@ fn judge(
     let softnet = if received { by_softnet(story) } else { 0 };
     let lost = way.lost().saturating_sub(softnet);
     let share = lost as f64 / way.packets.saturating_add(lost).max(1) as f64;
-    if lost < limits::HOST_DROPS.count() || share < limits::LOSS_GOVERNS.share() {
+    if lost < limits::OFTEN_TO_ONE.count() || share < limits::LOSS_GOVERNS.share() {
         return None;
     }
     // A ring that overflows, and a damaged frame, lose packets that were wanted.
-    let certain = way.fifo.max(way.errors) >= limits::HOST_DROPS.count();
+    let certain = way.fifo.max(way.errors) >= limits::OFTEN_TO_ONE.count();
     let damaged = way.errors > way.dropped.max(way.fifo);
     let scope = Scope {
         netns: story.netns(netns),
@@ -87,7 +88,7 @@ fn judge(
     let unwanted = (!is_missed(again, lost, certain)).then_some(
         "TCP missed almost none of them: non-TCP packets, or traffic not meant for this host",
     );
-    let carries_less = !certain && !limits::CARRIES.reached(way.packets, most);
+    let carries_less = !certain && !limits::MOST.reached(way.packets, most);
     let elsewhere = carries_less.then_some(
         "another interface carries more: what TCP missed may have been lost there, and these packets may \
          not be meant for this host",
@@ -194,7 +195,7 @@ fn rule_out(whole: &Whole) -> Verdict {
                     )
                 };
                 every([
-                    Test::events(lost, of, &limits::HOST_DROPS, says()),
+                    Test::events(lost, of, &limits::OFTEN_TO_ONE, says()),
                     Test::share(lost, of, &limits::LOSS_GOVERNS, says()),
                 ])
             })

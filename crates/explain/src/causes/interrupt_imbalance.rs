@@ -27,6 +27,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::SOFTIRQ_STARVATION, Id::LOOKUP_TABLE_GROWTH],
     explains: &[],
+    told_with: None,
     no: None,
     rule_out,
     symptom: None,
@@ -96,19 +97,19 @@ fn judge(story: &Story) -> Option<Finding> {
     let rest = others.iter().map(|c| c.idle).sum::<f64>() / others.len().max(1) as f64;
     let all: u64 = cpus.iter().map(|c| c.processed).sum();
     let taken = busiest.processed as f64 / all.max(1) as f64;
-    let full = softirq(busiest.spent) >= limits::SOFTIRQ_SHARE.share()
-        && busiest.idle <= limits::REST.share();
+    let full = softirq(busiest.spent) >= limits::MOST.share()
+        && busiest.idle <= limits::SMALL_PART.share();
     let enough = all as f64 >= limits::PACKETS_PER_S.number() * story.seconds();
     if others.is_empty()
         || !full
-        || rest < limits::OTHERS_REST.share()
+        || rest < limits::MOST.share()
         || taken < limits::ONE_CPU_TAKES.share()
         || !enough
     {
         return None;
     }
     let raised = Raised::on(story, busiest.number);
-    if raised.all < limits::INTERRUPTS.count() || raised.share() < limits::ONE_CPU_TAKES.share() {
+    if raised.all < limits::ENOUGH.count() || raised.share() < limits::ONE_CPU_TAKES.share() {
         return None;
     }
     let names: Vec<String> = raised
@@ -179,7 +180,7 @@ fn alike(taken: f64, raised: &Raised) -> Check {
         expected: of(raised.share()),
         measured: of(taken),
         unit: "%".into(),
-        agrees: (taken - raised.share()).abs() <= limits::INTERRUPTS_ALIKE.share(),
+        agrees: (taken - raised.share()).abs() <= limits::ALIKE.share(),
         tolerance: "± 20 points: an interrupt brings one packet or many".into(),
     }
 }
@@ -230,9 +231,9 @@ fn rule_out(whole: &Whole) -> Verdict {
         )
     };
     let tests = every([
-        Test::from(softirq(busiest.spent), &limits::SOFTIRQ_SHARE, says()),
-        Test::from(busiest.idle, &limits::REST, says()).below(),
-        Test::from(rest, &limits::OTHERS_REST, says()),
+        Test::from(softirq(busiest.spent), &limits::MOST, says()),
+        Test::from(busiest.idle, &limits::SMALL_PART, says()).below(),
+        Test::from(rest, &limits::MOST, says()),
         Test::share(busiest.processed, all, &limits::ONE_CPU_TAKES, says()),
     ]);
     Verdict::nearest([tests], "no CPU was seen to take a packet")

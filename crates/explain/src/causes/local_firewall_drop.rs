@@ -34,6 +34,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::CONNTRACK_FULL,
     ],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Connects),
@@ -115,7 +116,7 @@ fn no_data_dropped(story: &Story, losses: &Losses) -> Option<Step> {
     let of = losses.ends.iter();
     let of = of.filter_map(|e| story.drops.leaving(e.conn));
     let otherwise: u64 = of.map(|d| d.otherwise).sum();
-    (otherwise < limits::UNANSWERED.count()).then(|| {
+    (otherwise < limits::FAILED_AGAIN.count()).then(|| {
         say!(
             "{dropped_otherwise} of these connections were dropped on this host other than by a \
              queueing discipline",
@@ -158,7 +159,7 @@ fn is_let_be(place: &UnansweredSyns) -> bool {
         of += 1;
         once += u64::from(!again && !accepted.contains(&from));
     }
-    let few = once < limits::UNANSWERED.count() || !limits::ANSWERED.reached(once, of);
+    let few = once < limits::FAILED_AGAIN.count() || !limits::NEARLY_ALL.reached(once, of);
     place.times.delayed.is_empty() && !few
 }
 
@@ -196,7 +197,7 @@ fn by_turns(place: &UnansweredSyns) -> bool {
         meanwhile.then_some((from.count, *n))
     });
     let (dropped, accepted) = both.fold((0, 0), |sum, n| (sum.0 + n.0, sum.1 + n.1));
-    dropped >= limits::UNANSWERED.count() && accepted >= limits::UNANSWERED.count()
+    dropped >= limits::FAILED_AGAIN.count() && accepted >= limits::FAILED_AGAIN.count()
 }
 
 fn judge(place: &UnansweredSyns) -> Option<Finding> {

@@ -33,6 +33,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::PORT_SEARCH_COST, Id::SOFTIRQ_STARVATION],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,
@@ -52,7 +53,7 @@ fn no(asked: &Asked) -> Option<Step> {
     let of_samples = samples(&profile.groups);
     let mut busy = KINDS.iter().filter(|kind| {
         let n = walking(kind);
-        n >= limits::LOOKUP_SAMPLES.count() && profile.of_one_cpu(n) >= limits::LOOKUP_CPU.share()
+        n >= limits::ENOUGH.count() && profile.of_one_cpu(n) >= limits::LOOKUP_CPU.share()
     });
     let Some(kind) = busy.next() else {
         let walking: u64 = KINDS.iter().map(walking).sum();
@@ -105,7 +106,7 @@ fn rule_out(whole: &Whole) -> Verdict {
             Test::from(walk, kind.least_walk, step)
         });
         let cpu = Test::from(cpu, &limits::LOOKUP_CPU, says());
-        every([Test::events(n, of, &limits::LOOKUP_SAMPLES, says()), cpu].into_iter().chain(walk))
+        every([Test::events(n, of, &limits::ENOUGH, says()), cpu].into_iter().chain(walk))
     });
     Verdict::nearest(kinds, "the CPU profile has no sample")
 }
@@ -240,7 +241,7 @@ impl<'a> Walk<'a> {
         let n = samples(inside.iter().copied());
         let all = samples(profile.groups.iter().filter(|g| kind.walked.within(g)));
         let share = ratio(n as f64, all as f64)?;
-        let matters = n >= limits::LOOKUP_SAMPLES.count()
+        let matters = n >= limits::ENOUGH.count()
             && share >= kind.least_share.share()
             && profile.of_one_cpu(n) >= limits::LOOKUP_CPU.share();
         let through = |f: &&&'static str| samples(profile.passing(&[f]));
@@ -333,11 +334,11 @@ impl<'a> Walk<'a> {
             expected: rounded(expected),
             measured: rounded(measured),
             unit: "s".into(),
-            agrees: measured * limits::LOOKUP_COST_FACTOR.times() >= expected
-                && measured <= expected * limits::LOOKUP_COST_FACTOR.times(),
+            agrees: measured * limits::BY_FAR.times() >= expected
+                && measured <= expected * limits::BY_FAR.times(),
             tolerance: format!(
                 "within a factor of {}: an entry costs more outside the caches",
-                figure(limits::LOOKUP_COST_FACTOR.times())
+                figure(limits::BY_FAR.times())
             ),
         })
     }

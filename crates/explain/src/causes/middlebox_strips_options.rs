@@ -20,13 +20,14 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Network,
     ground: Ground::Transfers,
     needs: &[&[SourceName::States], &[SourceName::Sockets]],
-    seen_from: || "a transfer that waits for its window 20 % of its busy time".into(),
+    seen_from: || "a transfer that waits for its window 10 % of its busy time".into(),
     signature: &[
         "all connections through one firewall or load balancer are slow",
         "no SACK, no window scaling in ss, although both hosts offer them",
     ],
     rivals: &[Id::SYN_COOKIE_OPTIONS_LOST, Id::SLOW_READER],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,
@@ -341,9 +342,9 @@ fn held_up(throughput: &ThroughputLoss) -> bool {
     throughput.slow.iter().any(|f| {
         let waits = f
             .rwnd_share
-            .is_some_and(|share| share >= limits::WINDOW_WAITS.share());
-        let at_ceiling = f.rate >= limits::AT_WINDOWS_CEILING.share() * ceiling
-            && f.rate <= ceiling * (1.0 + limits::CEILING_TOLERANCE.share());
+            .is_some_and(|share| share >= limits::SMALL_PART.share());
+        let at_ceiling = f.rate >= limits::MOST.share() * ceiling
+            && f.rate <= ceiling * (1.0 + limits::ALIKE.share());
         small(f.snd_wnd) && (waits || (f.rwnd_share.is_none() && at_ceiling))
     })
 }

@@ -34,6 +34,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::TAIL_LOSS, Id::SLOW_READER],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,
@@ -58,7 +59,7 @@ fn no(asked: &Asked) -> Option<Step> {
     let ends = &asked.losses()?.ends;
     let held: u32 = ends.iter().map(|e| e.transfer.held).sum();
     let of: u32 = ends.iter().map(|e| e.transfer.samples).sum();
-    (held < limits::HELD_SAMPLES.as_u32() || !limits::MOST.reached(held, of)).then(|| {
+    (held < limits::A_FEW.as_u32() || !limits::MOST.reached(held, of)).then(|| {
         say!(
             "{held_samples} of {samples} found a segment held back although the windows had room",
             held_samples = Quantity::count(held),
@@ -83,7 +84,7 @@ fn rule_out(whole: &Whole) -> Verdict {
             held_samples = Quantity::count(n).rows(sample_rows(&ends)),
             samples = Quantity::of(of, "sample")
         );
-        every([Test::events(n, of, &limits::HELD_SAMPLES, step)])
+        every([Test::events(n, of, &limits::A_FEW, step)])
     });
     let late = story.exchanges().iter().map(left_late::refuted);
     Verdict::nearest(held.chain(late), "no connection was sampled")
@@ -124,7 +125,7 @@ fn places(story: &Story) -> Vec<Sender<'_>> {
     });
     let often = |s: &Sender| {
         let samples = s.held.iter().map(|e| e.transfer.held).sum::<u32>();
-        s.late.is_some() || samples >= limits::HELD_SAMPLES.as_u32()
+        s.late.is_some() || samples >= limits::A_FEW.as_u32()
     };
     let held = senders.filter(|s| !s.held.is_empty());
     held.filter(|s| often(s) && s.is_delayed()).collect()
@@ -424,8 +425,8 @@ impl Sender<'_> {
             expected: rounded(most),
             measured: rounded(sent),
             unit: "segments/s".into(),
-            agrees: sent <= most * (1.0 + limits::HELD_COUNTS_ALIKE.share()),
-            tolerance: "at most 25 % above: not every message is held".into(),
+            agrees: sent <= most * (1.0 + limits::ALIKE.share()),
+            tolerance: "at most 20 % above: not every message is held".into(),
         })
     }
 
@@ -436,8 +437,8 @@ impl Sender<'_> {
             expected: messages,
             measured: acks,
             unit: "messages".into(),
-            agrees: (messages - acks).abs() <= messages * limits::HELD_COUNTS_ALIKE.share(),
-            tolerance: "± 25 %: the first ACKs of a connection are not delayed".into(),
+            agrees: (messages - acks).abs() <= messages * limits::ALIKE.share(),
+            tolerance: "± 20 %: the first ACKs of a connection are not delayed".into(),
         }
     }
 

@@ -17,10 +17,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Network,
     ground: Ground::Connections,
     needs: &[&[SourceName::States], &[SourceName::Retransmits]],
-    seen_from: || {
-        "10 unanswered SYNs, 5 % of the connects; 3 failed connects; or one that hangs for 3 s"
-            .into()
-    },
+    seen_from: || "3 unanswered SYNs, 5 % of the connects; or one that hangs for 3 s".into(),
     signature: &[
         "connection timed out to one address, others work",
         "SYN sent three times, no answer",
@@ -34,6 +31,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::PATH_LOSS,
     ],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Connects),
@@ -68,13 +66,13 @@ fn rule_out(whole: &Whole) -> Verdict {
         let silent = Quantity::count(n).rows(times.rows.iter().copied());
         let in_vain = place.passed() == 0 && times.gave_up_ns().is_some();
         let least = if in_vain {
-            &limits::IN_VAIN
+            &limits::FAILED_AGAIN
         } else {
-            &limits::UNANSWERED
+            &limits::FAILED_AGAIN
         };
         let many = [
             Test::events(n, of, least, says(&silent, of)),
-            Test::share(n, of, &limits::PATH_DROPS_SYN_SHARE, says(&silent, of)),
+            Test::share(n, of, &limits::FAILED_SHARE, says(&silent, of)),
         ];
         // One that hangs is enough.
         let hangs = !place.hanging(limits::STALL.ns()).is_empty();
@@ -94,7 +92,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         every([Test::events(
             0,
             of,
-            &limits::UNANSWERED,
+            &limits::FAILED_AGAIN,
             says(&Quantity::count(0u64), of),
         )])
     };
@@ -108,7 +106,7 @@ fn few_retried(asked: &Asked) -> Option<Step> {
         let retried = conns.filter(|c| c.netns == calls.netns && c.syn_retries > 0);
         let n = retried.count() as u64;
         let retried = Quantity::of(n, "connect");
-        return (n < limits::UNANSWERED.count())
+        return (n < limits::FAILED_AGAIN.count())
             .then(|| say!("{retried} retransmitted a SYN", retried));
     }
     let place = asked
@@ -129,11 +127,11 @@ fn many(place: &UnansweredSyns) -> bool {
     let (silent, connects) = (place.times.silent(), place.times.total());
     let in_vain = place.passed() == 0 && place.times.gave_up_ns().is_some();
     let least = if in_vain {
-        limits::IN_VAIN.count()
+        limits::FAILED_AGAIN.count()
     } else {
-        limits::UNANSWERED.count()
+        limits::FAILED_AGAIN.count()
     };
-    silent >= least && limits::PATH_DROPS_SYN_SHARE.reached(silent, connects)
+    silent >= least && limits::FAILED_SHARE.reached(silent, connects)
 }
 
 fn dropped_here(asked: &Asked) -> Option<Step> {
@@ -154,27 +152,28 @@ fn refused_by_time_wait(asked: &Asked) -> Option<Step> {
     let place = asked.silent()?;
     let answered = place.strays + place.half_open;
     let retried = place.times.silent();
-    (answered >= limits::UNANSWERED.count() && limits::MOST.reached(answered, retried)).then(|| {
-        say!(
-            "{retried} got no answer to a SYN, and {seen} of existing sockets were seen",
-            retried = Quantity::of(retried, "connect"),
-            seen = Quantity::of(answered, "refusal and answer")
-        )
-    })
+    (answered >= limits::FAILED_AGAIN.count() && limits::MOST.reached(answered, retried)).then(
+        || {
+            say!(
+                "{retried} got no answer to a SYN, and {seen} of existing sockets were seen",
+                retried = Quantity::of(retried, "connect"),
+                seen = Quantity::of(answered, "refusal and answer")
+            )
+        },
+    )
 }
 
 /// For ends that send: connections between the same addresses were established.
 fn no_syn_lost(asked: &Asked) -> Option<Step> {
     let (connections, retried) = asked.on_the_way()?;
-    (retried < limits::UNANSWERED.count()
-        || !limits::PATH_DROPS_SYN_SHARE.reached(retried, connections))
-    .then(|| {
-        say!(
-            "{retried} of {connections} on this path retransmitted a SYN",
-            retried = Quantity::count(retried),
-            connections = Quantity::of(connections, "connection")
-        )
-    })
+    (retried < limits::FAILED_AGAIN.count() || !limits::FAILED_SHARE.reached(retried, connections))
+        .then(|| {
+            say!(
+                "{retried} of {connections} on this path retransmitted a SYN",
+                retried = Quantity::count(retried),
+                connections = Quantity::of(connections, "connection")
+            )
+        })
 }
 
 fn is_lost_elsewhere(silent: &UnansweredSyns, others: &OtherPorts) -> bool {
@@ -182,8 +181,7 @@ fn is_lost_elsewhere(silent: &UnansweredSyns, others: &OtherPorts) -> bool {
     let (resent, established) = silent.data_resent();
     // As shares: resent ÷ established against silent ÷ all.
     // Clients of a full accept queue retransmit data as well: the last ACK of their handshake was dropped.
-    let data_too = resent * silent.times.total() * limits::FEWER_LOSE_DATA.count()
-        > n * established
+    let data_too = resent * silent.times.total() * limits::TWICE.count() > n * established
         && !others.are_well();
     // A server that ends while SYNs are under way refuses a few.
     let clients = silent.story.all(&silent.clients).map(|(_, c)| c);

@@ -44,6 +44,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::SLOW_PEER,
     ],
     explains: &[Id::SLOW_PEER],
+    told_with: Some(ToldWith::Paths("lose packets")),
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Retransmits),
@@ -86,7 +87,7 @@ fn rule_out(whole: &Whole) -> Verdict {
                 segments = Quantity::of(losses.segments, "segment")
             )
         };
-        let (again, few) = (losses.retransmitted(), losses.lost < limits::PATH_LOST.count());
+        let (again, few) = (losses.retransmitted(), losses.lost < limits::OFTEN_TO_ONE.count());
         let most = if few { 0.0 } else { crowded_share(whole.story, losses) };
         let spurious = say!(
             "the receivers already had {duplicates} of {retransmitted} (DSACK)",
@@ -107,14 +108,14 @@ fn rule_out(whole: &Whole) -> Verdict {
             "the port with the most losses lost {lost_share}",
             lost_share = Quantity::share(most).rows(rows())
         );
-        let enough = || Test::events(losses.lost, losses.segments, &limits::PATH_LOST, lost());
+        let enough = || Test::events(losses.lost, losses.segments, &limits::OFTEN_TO_ONE, lost());
         [
             every([
                 enough(),
                 Test::share(losses.lost, losses.segments, &limits::LOSS_GOVERNS, lost()),
                 Test::share(losses.spurious, losses.lost, &limits::MOST, spurious).below(),
                 Test::share(losses.dropped, losses.lost, &limits::SMALL_PART, here).below(),
-                Test::from(losses.tail_share(), &limits::TAILS, tails).below(),
+                Test::from(losses.tail_share(), &limits::MOST, tails).below(),
             ]),
             every([enough(), Test::from(most, &limits::WINDOW_OF_EIGHT, crowded)]),
         ]
@@ -145,7 +146,7 @@ fn few_retransmitted(asked: &Asked) -> Option<Step> {
     };
     let conns = connections(asked.story, *pid);
     let resent: u64 = conns.iter().map(|(_, c)| u64::from(c.retransmits)).sum();
-    (resent < limits::PATH_LOST.count()).then(|| {
+    (resent < limits::OFTEN_TO_ONE.count()).then(|| {
         say!(
             "{retransmitted} were retransmitted on its {connections}",
             retransmitted = Quantity::of(resent, "segment"),
@@ -166,7 +167,7 @@ fn no_loss(losses: &Losses) -> Option<Step> {
         ));
     }
     let lost = Quantity::count(losses.lost).rows(sample_rows(&losses.ends));
-    if losses.lost < limits::PATH_LOST.count() || losses.share() < limits::LOSS_GOVERNS.share() {
+    if losses.lost < limits::OFTEN_TO_ONE.count() || losses.share() < limits::LOSS_GOVERNS.share() {
         let segments = Quantity::of(losses.segments, "segment");
         return Some(say!("{lost} of {segments} were lost", lost, segments));
     }
@@ -224,8 +225,8 @@ fn judge(path: &Path) -> Option<Finding> {
     let (story, losses) = (path.story, path.losses());
     let min_rtt_us = path.min_rtt_us()?;
     let empty = met_empty(path, min_rtt_us);
-    let enough =
-        losses.lost >= limits::PATH_LOST.count() && losses.share() >= limits::LOSS_GOVERNS.share();
+    let enough = losses.lost >= limits::OFTEN_TO_ONE.count()
+        && losses.share() >= limits::LOSS_GOVERNS.share();
     let real = !limits::MOST.exceeded(losses.spurious, losses.lost) && losses.are_elsewhere();
     let lost = real && losses.are_spread() && !losses.are_tails();
     let limited_by_rate = || {
@@ -375,8 +376,8 @@ impl Governed {
 /// The rate of connections, and the most that they could reach if each packet were lost alone: losses that come
 /// together cut a window once.
 fn beyond_random(losses: &Losses, min_rtt_us: u32) -> Option<(f64, f64)> {
-    let governed = Governed::of(losses, min_rtt_us, limits::HALVED.count())?;
-    let most = governed.most().max(governed.most_of_cubic()) * limits::MATHIS_TOLERANCE.times();
+    let governed = Governed::of(losses, min_rtt_us, limits::ENOUGH.count())?;
+    let most = governed.most().max(governed.most_of_cubic()) * limits::TWICE.times();
     (governed.rate > most).then_some((governed.rate, most))
 }
 
@@ -395,8 +396,8 @@ fn mathis(losses: &Losses, min_rtt_us: u32) -> Option<Check> {
         expected: mbit(most),
         measured: mbit(rate),
         unit: "Mbit/s".into(),
-        agrees: rate <= most * limits::MATHIS_TOLERANCE.times(),
-        tolerance: "at most 1.6 times that: the formula is Reno's, which cubic exceeds".into(),
+        agrees: rate <= most * limits::TWICE.times(),
+        tolerance: "at most twice that: the formula is Reno's, which cubic exceeds".into(),
     })
 }
 

@@ -37,6 +37,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::SLOW_PEER,
         Id::ROUTE_OR_NEIGHBOUR_FAILURE,
     ],
+    told_with: Some(ToldWith::Paths("were cut off for a while")),
     no: None,
     rule_out,
     symptom: Some(Symptom::Retransmits),
@@ -115,8 +116,8 @@ impl<'a> Outage<'a> {
         let stood = path.ends.iter().filter(stands).count().max(hung.len());
         let timeouts: u64 = hung.iter().map(|e| e.transfer.stall.timeouts).sum();
         let dropped: u64 = hung.iter().map(|e| story.dropped(e.conn)).sum();
-        let is_one = hung.len() >= limits::SEVERAL_HANG.as_usize()
-            && limits::OUTAGE_SHARE.reached(hung.len(), stood)
+        let is_one = hung.len() >= limits::OFTEN_TO_SEVERAL.as_usize()
+            && limits::NEARLY_ALL.reached(hung.len(), stood)
             && to_ns.saturating_sub(from_ns) >= limits::OUTAGE.ns()
             && !limits::MOST.reached(dropped, timeouts);
         is_one.then_some(Outage {
@@ -296,7 +297,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         hung = Quantity::count(n).rows(rows),
         connections = Quantity::of(of, "sampled connection")
     );
-    Verdict::events(n, of, &limits::SEVERAL_HANG, step, NO_PATH)
+    Verdict::events(n, of, &limits::OFTEN_TO_SEVERAL, step, NO_PATH)
 }
 
 #[cfg(test)]

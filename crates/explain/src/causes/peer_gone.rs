@@ -31,6 +31,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::LOCAL_FIREWALL_DROP,
     ],
     explains: &[Id::PATH_LOSS, Id::TAIL_LOSS],
+    told_with: Some(ToldWith::Paths("have fallen silent")),
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Retransmits),
@@ -287,7 +288,7 @@ impl<'a> Silent<'a> {
     /// Whether several fell silent at the same moment: one event.
     fn at_once(&self) -> bool {
         let within =
-            |(first, last): (u64, u64)| last.saturating_sub(first) <= limits::SILENT_AT_ONCE.ns();
+            |(first, last): (u64, u64)| last.saturating_sub(first) <= limits::BETWEEN_SAMPLES.ns();
         self.hung.len() > 1 && self.last_heard().is_some_and(within)
     }
 

@@ -36,6 +36,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::LOCAL_FIREWALL_DROP,
     ],
     explains: &[Id::PATH_LOSS, Id::TAIL_LOSS],
+    told_with: Some(ToldWith::Paths("swallow full segments")),
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Retransmits),

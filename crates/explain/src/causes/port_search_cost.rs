@@ -40,6 +40,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::PATH_DROPS_SYN,
     ],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,
@@ -57,7 +58,7 @@ fn no(asked: &Asked) -> Option<Step> {
     let profile = &asked.story.profile;
     let searching = samples(profile.passing(FUNCTIONS).filter(|g| !g.softirq));
     let in_kernel = samples(profile.groups.iter().filter(|g| g.in_kernel()));
-    (searching < limits::SEARCH_SAMPLES.count() && in_kernel > 0).then(|| {
+    (searching < limits::ENOUGH.count() && in_kernel > 0).then(|| {
         say!(
             "{searching} in the search for a local port, of {in_kernel} in the kernel",
             searching = Quantity::of(searching, "sample"),
@@ -78,15 +79,15 @@ fn rule_out(whole: &Whole) -> Verdict {
         in_kernel = Quantity::count(in_kernel)
     );
     let nothing = "no sample of the CPU profile was taken in the kernel";
-    Verdict::events(searching, in_kernel, &limits::SEARCH_SAMPLES, step, nothing)
+    Verdict::events(searching, in_kernel, &limits::ENOUGH, step, nothing)
 }
 
 fn judge(to: &Destination) -> Option<Finding> {
     let search = to.search();
     let cost_ns = search.cost_ns()?;
     if to.occupancy() < limits::PARITY_FULL.share()
-        || search.slow.len() < limits::SEARCHES.as_usize()
-        || search.inside < limits::SEARCH_SAMPLES.count()
+        || search.slow.len() < limits::ENOUGH.as_usize()
+        || search.inside < limits::ENOUGH.count()
         || cost_ns < limits::SEARCH_COSTS.number()
     {
         return None;
@@ -211,7 +212,7 @@ fn parity_step(to: &Destination, search: &Search) -> Option<Step> {
     let (before, after) = (even(&search.fast)?, even(&search.slow)?);
     let half = count(to.ports.capacity / 2);
     let rows = search.slow.iter().filter_map(|c| c.row()).take(SHOWN_ROWS);
-    ((before - after).abs() > limits::PARITY_SHIFTS.share()).then(|| {
+    ((before - after).abs() > limits::NEARLY_ALL.share()).then(|| {
         say!(
             "{even_before} of the ports taken before that are even, {even_after} of those after it: one parity was \
              full, and each search tried all {half} of it before it turned to the other.",
@@ -239,7 +240,7 @@ fn cost_check(to: &Destination, search: &Search) -> Check {
         ),
         expected,
         search.cpu_seconds,
-        limits::SEARCH_COST_FACTOR.times(),
+        limits::SEVERAL_TIMES.times(),
     )
 }
 

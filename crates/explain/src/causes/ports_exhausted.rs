@@ -31,6 +31,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     // A search that failed tried all ports.
     explains: &[Id::PORT_SEARCH_COST],
+    told_with: None,
     no: Some(|asked| RULE.no(asked)),
     rule_out: |whole| RULE.rule_out(whole),
     symptom: Some(Symptom::Connects),
@@ -178,10 +179,10 @@ impl<'a> Wanting<'a> {
 const RULE: Rule<Wanted> = Rule {
     ways: &[Way {
         tests: &[
-            from(&limits::PORTS_FAILED, "without a local port", |at| {
+            from(&limits::OFTEN, "without a local port", |at| {
                 at.without_a_port()
             }),
-            from(&limits::PORTS_FULL, "of the ports in use", |at| at.in_use()),
+            from(&limits::NEARLY_ALL, "of the ports in use", |at| at.in_use()),
         ],
         doubt: None,
     }],

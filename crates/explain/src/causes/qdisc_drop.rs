@@ -26,6 +26,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::PATH_LOSS, Id::LOCAL_FIREWALL_DROP],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Retransmits),
@@ -80,7 +81,7 @@ fn no(asked: &Asked) -> Option<Step> {
     let own: u64 = own.map(|(_, d)| d.by_qdisc).sum();
     let translated = drops.translated_to(of.iter().map(|(_, to)| *to));
     let dropped = own.saturating_add(translated);
-    (dropped < limits::QDISC_DROPS.count() || !limits::SMALL_PART.exceeded(dropped, losses.lost)).then(|| {
+    (dropped < limits::OFTEN_TO_ONE.count() || !limits::SMALL_PART.exceeded(dropped, losses.lost)).then(|| {
         say!(
             "queueing disciplines of this host dropped {dropped_leaving} of the packets of these \
              connections; {lost} were lost",
@@ -110,7 +111,7 @@ fn rule_out(whole: &Whole) -> Verdict {
                 .collect()
         };
         every([
-            Test::events(n, of, &limits::QDISC_DROPS, says(n, rows(), of)),
+            Test::events(n, of, &limits::OFTEN_TO_ONE, says(n, rows(), of)),
             Test::share(n, of, &limits::QDISC_SHARE, says(n, rows(), of)),
         ])
     });
@@ -121,7 +122,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         every([Test::events(
             n,
             of,
-            &limits::QDISC_DROPS,
+            &limits::OFTEN_TO_ONE,
             says(n, Vec::new(), of),
         )])
     };
@@ -280,7 +281,7 @@ impl Egress<'_> {
     fn carried(&self) -> f64 {
         let acked: u64 = self.go_there().map(|e| e.transfer.acked()).sum();
         let ns = self.story.end_ns.saturating_sub(self.story.start_ns);
-        ratio(acked as f64 * 1e9, ns as f64).unwrap_or(0.0) * limits::QDISC_CARRIED.share()
+        ratio(acked as f64 * 1e9, ns as f64).unwrap_or(0.0) * limits::MOST.share()
     }
 
     /// Leaves out the devices that sent less than these got acknowledged: they carried acknowledgements to senders that
@@ -438,7 +439,7 @@ impl Egress<'_> {
 }
 
 fn judge(egress: &Egress) -> Option<Finding> {
-    if egress.drops() < limits::QDISC_DROPS.count() || egress.share() < limits::QDISC_SHARE.share()
+    if egress.drops() < limits::OFTEN_TO_ONE.count() || egress.share() < limits::QDISC_SHARE.share()
     {
         return None;
     }

@@ -22,6 +22,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::SOFTIRQ_STARVATION],
     explains: &[],
+    told_with: None,
     no: Some(|asked| RULE.no(asked)),
     rule_out: |whole| RULE.rule_out(whole),
     symptom: Some(Symptom::Retransmits),
@@ -96,7 +97,7 @@ const RULE: Rule<Queues> = Rule {
     ways: &[Way {
         tests: &[
             from(
-                &limits::HOST_DROPS,
+                &limits::OFTEN_TO_ONE,
                 "that found the queue of a CPU full",
                 |at| Known::events(at.dropped, at.packets(), at.counted()),
             ),

@@ -29,6 +29,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::SLOW_READER, Id::BUFFERBLOAT, Id::PATH_LOSS],
     explains: &[],
+    told_with: Some(ToldWith::Readers),
     no: Some(no),
     rule_out,
     symptom: None,
@@ -49,7 +50,7 @@ fn no(asked: &Asked) -> Option<Step> {
     }
     let ends = &asked.losses()?.ends;
     let share = rwnd_share(ends);
-    if share < limits::HELD.share() {
+    if share < limits::MOST.share() {
         return Some(say!(
             "these connections waited {window_limited} of their busy time for the peer's window",
             window_limited = Quantity::share(share).rows(sample_rows(ends))
@@ -98,7 +99,7 @@ fn is_held(story: &Story, end: &End) -> bool {
     other(story, end).is_none_or(|r| {
         let unread = median(&mut r.transfer.unread_bytes.clone()).unwrap_or(0);
         let found = limits::MOST.reached(r.transfer.unread, r.transfer.samples);
-        !found || f64::from(unread) <= limits::READS_ALONG.share() * f64::from(window.bytes)
+        !found || f64::from(unread) <= limits::SMALL_PART.share() * f64::from(window.bytes)
     })
 }
 
@@ -167,7 +168,7 @@ fn judge(story: &Story, place: &HeldBack) -> Option<Finding> {
                 look: shell!("ss -tmi dst {to}", to),
                 shows: "the receiving host; the command shows rwnd_limited at the sender",
             })])
-            .verify(sentence!("`ss -ti dst {to}` shows rwnd_limited below {share} of busy.", to, share = Quantity::share(limits::HELD.share()))),
+            .verify(sentence!("`ss -ti dst {to}` shows rwnd_limited below {share} of busy.", to, share = Quantity::share(limits::MOST.share()))),
     )
 }
 
@@ -195,8 +196,8 @@ fn once_per_round_trip(window: &Allowance) -> Check {
         expected: mbit(window.per_s()),
         measured: mbit(window.rate),
         unit: "Mbit/s".into(),
-        agrees: window.rate <= limits::BEYOND_WINDOW.times() * window.per_s(),
-        tolerance: "at most 25 % above: the window is sampled".into(),
+        agrees: window.rate <= (1.0 + limits::ALIKE.share()) * window.per_s(),
+        tolerance: "at most 20 % above: the window is sampled".into(),
     }
 }
 

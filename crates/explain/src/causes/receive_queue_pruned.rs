@@ -25,6 +25,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[],
     explains: &[],
+    told_with: None,
     no: None,
     rule_out,
     symptom: Some(Symptom::Retransmits),
@@ -57,7 +58,7 @@ fn judge(story: &Story, netns: u32) -> Option<Finding> {
     let share = lost as f64 / received.by.max(lost).max(1) as f64;
     // What is dropped there was counted as received before: without that count the share is unknown.
     let known = received.by >= lost;
-    if lost < limits::HOST_DROPS.count() || share < limits::LOSS_GOVERNS.share() || !known {
+    if lost < limits::OFTEN_TO_ONE.count() || share < limits::LOSS_GOVERNS.share() || !known {
         return None;
     }
     let here = story.of_netns(netns);
@@ -161,7 +162,7 @@ fn rule_out(whole: &Whole) -> Verdict {
     let share = Some(&limits::LOSS_GOVERNS);
     let all = DROPPED.iter();
     let all =
-        all.flat_map(|name| whole.counted(name, counter::IN_SEGS, &limits::HOST_DROPS, share));
+        all.flat_map(|name| whole.counted(name, counter::IN_SEGS, &limits::OFTEN_TO_ONE, share));
     Verdict::nearest(all, NOT_COUNTED)
 }
 

@@ -25,6 +25,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::PATH_LOSS, Id::TAIL_LOSS, Id::BUFFERBLOAT],
     explains: &[],
+    told_with: None,
     no: Some(|asked| RULE.no(asked)),
     rule_out: |whole| RULE.rule_out(whole),
     symptom: Some(Symptom::Retransmits),
@@ -35,21 +36,17 @@ const RULE: Rule<Paths> = Rule {
     ways: &[Way {
         tests: &[
             from(
-                &limits::REORDERED,
+                &limits::OFTEN_TO_ONE,
                 "spuriously retransmitted (DSACK)",
                 |at| Known::events(at.spurious, at.segments, had_already(at, at.segments)),
             ),
             from(&limits::LOSS_GOVERNS, "of the segments sent", |at| {
                 Known::share(at.spurious, at.segments, had_already(at, at.segments))
             }),
-            from(
-                &limits::REORDERED_SHARE,
-                "of the retransmitted segments",
-                |at| {
-                    let again = at.retransmitted();
-                    Known::share(at.spurious, again, had_already(at, again))
-                },
-            ),
+            from(&limits::MOST, "of the retransmitted segments", |at| {
+                let again = at.retransmitted();
+                Known::share(at.spurious, again, had_already(at, again))
+            }),
             // Spurious probes and timeouts mean delayed answers: no segment overtook another.
             from(&limits::MOST, "of these on ACKs, not on timers", |at| {
                 Known::share(at.fast, at.retransmitted(), on_acks(at))

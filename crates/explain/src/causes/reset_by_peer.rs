@@ -15,7 +15,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Peer,
     ground: Ground::Connections,
     needs: &[&[SourceName::States], &[SourceName::ResetsReceived]],
-    seen_from: || "5 reset connections, 2 % of those to a server".into(),
+    seen_from: || "5 reset connections, 5 % of those to a server".into(),
     signature: &[
         "connection reset by peer (ECONNRESET)",
         "upstream prematurely closed connection while reading response header",
@@ -27,6 +27,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::INJECTED_RESET,
     ],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,
@@ -54,7 +55,7 @@ fn no(asked: &Asked) -> Option<Step> {
     }
     let phases = resets.all().filter_map(|(id, _)| reset_of(asked.story, id));
     let waited = phases.filter(|r| waited(r.phase)).count();
-    (waited < limits::RESET_OFTEN.as_usize()).then(|| {
+    (waited < limits::OFTEN.as_usize()).then(|| {
         say!(
             "{waited} of {resets} came before an answer, instead of one, or before the whole request was received",
             waited = Quantity::count(waited as u64),

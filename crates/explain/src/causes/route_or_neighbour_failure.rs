@@ -22,7 +22,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Connections,
     needs: &[&[SourceName::Drops]],
     seen_from: || {
-        "10 packets dropped for the route, the reverse path or the neighbour, 0.1 % of the segments; \
+        "5 packets dropped for the route, the reverse path or the neighbour, 0.1 % of the segments; \
                 3 connects without a route over 2 s (5, where calls are not recorded)".into()
     },
     signature: &[
@@ -34,6 +34,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[],
     explains: &[],
+    told_with: None,
     no: None,
     rule_out,
     symptom: None,
@@ -96,7 +97,7 @@ fn is_told(story: &Story, netns: u32, groups: &[&Group]) -> bool {
 fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Finding> {
     let lost: u64 = groups.iter().map(|g| g.count).sum();
     let moved = moved(story, netns);
-    let few = lost < limits::UNROUTED.count() || !limits::UNROUTED_SHARE.reached(lost, moved);
+    let few = lost < limits::OFTEN.count() || !limits::ONE_IN_A_THOUSAND.reached(lost, moved);
     if few || is_told(story, netns, groups) {
         return None;
     }
@@ -335,19 +336,12 @@ fn rule_out(whole: &Whole) -> Verdict {
                 .collect()
         };
         every([
-            Test::events(lost, of, &limits::UNROUTED, says(lost, rows(), of)),
-            Test::share(lost, of, &limits::UNROUTED_SHARE, says(lost, rows(), of)),
+            Test::events(lost, of, &limits::OFTEN, says(lost, rows(), of)),
+            Test::share(lost, of, &limits::ONE_IN_A_THOUSAND, says(lost, rows(), of)),
         ])
     });
     let of = whole.packets();
-    let none = || {
-        every([Test::events(
-            0,
-            of,
-            &limits::UNROUTED,
-            says(0, Vec::new(), of),
-        )])
-    };
+    let none = || every([Test::events(0, of, &limits::OFTEN, says(0, Vec::new(), of))]);
     let all: Vec<_> = drops.chain(unroutable::refuted(whole.story)).collect();
     Verdict::nearest_or(all, none, NO_PACKET)
 }

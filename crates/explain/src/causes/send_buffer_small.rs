@@ -33,6 +33,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::PATH_LOSS,
     ],
     explains: &[],
+    told_with: None,
     no: None,
     rule_out,
     symptom: None,

@@ -31,6 +31,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::CPU_CONTENTION,
     ],
     explains: &[],
+    told_with: Some(ToldWith::Stop),
     no: Some(no),
     rule_out,
     symptom: None,
@@ -148,7 +149,7 @@ fn judge(waits: &AcceptWaits) -> Finding {
             .rows(here.holder_rows(scope.pid))
         }))
         .steps(waits.outage.and_then(|outage| outage.asleep(here)))
-        .checks([waits.check()])
+        .claim_checked(waits.check())
         .advise(advice(&scope, state, waits))
         .verify(sentence!("Under the same load `ss -ltn 'sport = :{port}'` shows a Recv-Q of 0 almost always, and \
              `tcpwhy stat requests` no time before accept().", port = here.listener.local.port))

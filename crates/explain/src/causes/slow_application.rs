@@ -41,6 +41,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::CPU_SATURATED,
     ],
     explains: &[],
+    told_with: Some(ToldWith::Stop),
     no: Some(no),
     rule_out,
     symptom: None,
@@ -178,7 +179,7 @@ impl<'a> Behind<'a> {
 
     /// Half of its answers take nearly as long as a slow request does.
     fn takes_it(&self, each_ns: u64) -> bool {
-        limits::TAKES_AS_LONG.reached(self.answers.p50_s * 1e9, each_ns)
+        limits::NEARLY_ALL.reached(self.answers.p50_s * 1e9, each_ns)
     }
 
     fn step(&self) -> Step {
@@ -239,7 +240,7 @@ fn judge(slow: &SlowService) -> Finding {
         .steps(told.behind.as_ref().map(Behind::step))
         .steps(stopped(slow.story, &told.scope))
         .steps([told.innocent()])
-        .checks(told.awaited())
+        .claim_checked(told.awaited())
         .checks(told.asleep())
         .advise([told.advice()])
         .verify(sentence!(
@@ -508,13 +509,13 @@ impl Told<'_> {
         let s = |ns: u64| rounded(ns as f64 / 1e9);
         let (expected, measured) = (s(own_ns), s(client.await_ns));
         Some(Check {
-            formula: "client's wait for an answer, from its socket = not accepting + not reading + service time"
+            formula: "client's wait for an answer, from its socket ≥ not accepting + not reading + service time"
                 .into(),
             expected,
             measured,
             unit: "s".into(),
-            agrees: (measured - expected).abs() <= expected * limits::ENDS_AGREE.share(),
-            tolerance: "± 20 %: the network adds to it".into(),
+            agrees: expected - measured <= expected * limits::ALIKE.share(),
+            tolerance: "at most 20 % below: the network adds to it".into(),
         })
     }
 
@@ -527,7 +528,7 @@ impl Told<'_> {
             expected: s(slept),
             measured: s(waited),
             unit: "s".into(),
-            agrees: (slept - waited) as f64 <= slept as f64 * limits::ENDS_AGREE.share(),
+            agrees: (slept - waited) as f64 <= slept as f64 * limits::ALIKE.share(),
             tolerance: "± 20 %: waits below 10 ms are not recorded".into(),
         })
     }

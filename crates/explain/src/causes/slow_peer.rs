@@ -37,6 +37,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::BUFFERBLOAT,
     ],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,
@@ -227,7 +228,7 @@ fn innocent(slow: &SlowService) -> Step {
 /// The round trip, from the handshake or bare acknowledgements, against the wait.
 fn round_trip(slow: &SlowService) -> Option<Check> {
     let awaited = slow.slow.iter().map(|t| t.x.await_ns).min()?;
-    let most = awaited as f64 * limits::ROUND_TRIP_SHARE.share();
+    let most = awaited as f64 * limits::SMALL_PART.share();
     let ms = |ns: f64| rounded(ns / 1e6);
     let round_trip = slow.round_trip_ns? as f64;
     Some(Check {

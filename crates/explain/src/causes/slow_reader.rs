@@ -23,7 +23,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Transfers,
     needs: &[&[SourceName::Sockets]],
     seen_from: || {
-        "a transfer with 16 kB unread in 75 % of its samples, or half of its time for the window"
+        "a transfer with 16 kB unread in half of its samples, or half of its time for the window"
             .into()
     },
     signature: &[
@@ -32,6 +32,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::BUFFERBLOAT, Id::PATH_LOSS, Id::RECEIVE_BUFFER_SMALL],
     explains: &[Id::SLOW_APPLICATION],
+    told_with: Some(ToldWith::Readers),
     no: Some(no),
     rule_out,
     symptom: None,
@@ -94,7 +95,7 @@ fn rule_out(whole: &Whole) -> Verdict {
                 samples = Quantity::of(of, "sample")
             )
         };
-        every([Test::share(n, of, &limits::UNREAD_SHARE, says())])
+        every([Test::share(n, of, &limits::MOST, says())])
     });
     let senders = whole
         .ends()
@@ -128,7 +129,7 @@ fn moved_little(lacking: &WithoutOptions) -> Option<Step> {
 
 fn waited_little(senders: &[End]) -> Option<Step> {
     let waited = rwnd_share(senders);
-    (!senders.is_empty() && waited < limits::HELD.share()).then(|| {
+    (!senders.is_empty() && waited < limits::MOST.share()).then(|| {
         say!(
             "these connections waited {window_limited} of their busy time for the peer's window",
             window_limited = Quantity::share(waited)
@@ -186,17 +187,17 @@ fn is_slow(story: &Story, end: &End) -> bool {
     let of_samples = |n: u32| f64::from(n) / f64::from(t.samples.max(1));
     let unread = median(&mut t.unread_bytes.clone()).unwrap_or(0);
     let lies = t.samples > 0
-        && of_samples(t.unread) >= limits::UNREAD_SHARE.share()
+        && of_samples(t.unread) >= limits::MOST.share()
         && unread >= limits::UNREAD_BYTES.bytes() as u32;
     match other(story, end) {
         // The sender's wait is counted all the time: on a host with many namespaces each may have one sample.
         Some(sender) => {
-            rwnd_share(&[sender]) >= limits::HELD.share()
+            rwnd_share(&[sender]) >= limits::MOST.share()
                 && (lies || leaves_some(story, &sender, end))
         }
         None => {
             lies && t.samples >= limits::SEEN_TWICE.as_u32()
-                && (of_samples(t.closed) >= limits::WINDOW_CLOSED.share() || is_behind(end))
+                && (of_samples(t.closed) >= limits::SMALL_PART.share() || is_behind(end))
         }
     }
 }
@@ -218,8 +219,8 @@ fn is_behind(end: &End) -> bool {
     let unread = median(&mut t.unread_bytes.clone()).unwrap_or(0);
     let waits_us = ratio(f64::from(unread) * 1e6, per_s(end));
     waits_us.is_some_and(|us| {
-        us >= f64::from(limits::READER_BEHIND.us())
-            .max(limits::READER_BEHIND_RTTS.times() * f64::from(t.taken.rtt_us))
+        us >= f64::from(limits::RECORDED_WAIT.us())
+            .max(limits::TWICE.times() * f64::from(t.taken.rtt_us))
     })
 }
 
@@ -279,7 +280,7 @@ impl Reader<'_> {
     fn is_closed(&self) -> bool {
         self.slow.iter().any(|e| {
             f64::from(e.transfer.closed)
-                >= limits::WINDOW_CLOSED.share() * f64::from(e.transfer.samples)
+                >= limits::SMALL_PART.share() * f64::from(e.transfer.samples)
         })
     }
 

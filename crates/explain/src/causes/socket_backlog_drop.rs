@@ -25,6 +25,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::RECEIVE_BACKLOG_DROP],
     explains: &[],
+    told_with: None,
     no: None,
     rule_out,
     symptom: Some(Symptom::Retransmits),
@@ -56,7 +57,7 @@ fn judge(story: &Story, netns: u32, counted: u64) -> Option<Finding> {
     let share = lost as f64 / received.by.max(lost).max(1) as f64;
     // What is dropped there was counted as received before: without that count the share is unknown.
     let known = received.by >= lost;
-    if lost < limits::HOST_DROPS.count() || share < limits::LOSS_GOVERNS.share() || !known {
+    if lost < limits::OFTEN_TO_ONE.count() || share < limits::LOSS_GOVERNS.share() || !known {
         return None;
     }
     let dropped = story.drops.all();
@@ -148,7 +149,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         .iter()
         .filter(|g| g.is_for(REASON));
     let seen: u64 = groups.map(|g| g.count).sum();
-    if seen >= limits::HOST_DROPS.count() {
+    if seen >= limits::OFTEN_TO_ONE.count() {
         let seen = Quantity::of(seen, "segment");
         return Verdict::cannot(format!(
             "{seen} were dropped for a full backlog of a socket: no number refutes it"
@@ -158,7 +159,7 @@ fn rule_out(whole: &Whole) -> Verdict {
     let all = whole.counted(
         counter::TCP_BACKLOG_DROP,
         counter::IN_SEGS,
-        &limits::HOST_DROPS,
+        &limits::OFTEN_TO_ONE,
         share,
     );
     Verdict::nearest(all, NOT_COUNTED)

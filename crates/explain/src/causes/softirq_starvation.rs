@@ -20,7 +20,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::ThisHost,
     ground: Ground::Host,
     needs: &[&[SourceName::Threads]],
-    seen_from: || "ksoftirqd runnable 10 % of the time, 100 ms in total".into(),
+    seen_from: || "ksoftirqd runnable 10 % of the time, 200 ms in total".into(),
     signature: &[
         "ksoftirqd at 100 %",
         "all connections stall together for tens of milliseconds",
@@ -28,6 +28,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::CPU_CONTENTION, Id::LOOKUP_TABLE_GROWTH],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,
@@ -91,11 +92,11 @@ fn rule_out(whole: &Whole) -> Verdict {
                 mean_wait_ms = Quantity::ns(thread.mean_wait_ns())
             )
         };
-        let obvious = thread.waiting() >= limits::STARVED_OBVIOUS.share();
+        let obvious = thread.waiting() >= limits::CONTENDED_SHARE.share();
         let mean = Test::lasts(thread.mean_wait_ns(), &limits::STARVED_MEAN, says());
         let waits = [
-            Test::lasts(thread.waited_ns(), &limits::STARVED_WAIT, says()),
-            Test::from(thread.waiting(), &limits::STARVED_SHARE, says()),
+            Test::lasts(thread.waited_ns(), &limits::NOTICED, says()),
+            Test::from(thread.waiting(), &limits::SMALL_PART, says()),
         ];
         every(waits.into_iter().chain((!obvious).then_some(mean)))
     });
@@ -123,7 +124,7 @@ fn nobody_ahead(story: &Story) -> Option<Step> {
     let busy = story.profile.groups.iter().filter(|g| !g.is_idle());
     let outside = samples(busy.clone().filter(|g| !g.in_kernel()));
     let of = samples(busy);
-    (!limits::STARVED_SHARE.reached(outside, of)).then(|| {
+    (!limits::SMALL_PART.reached(outside, of)).then(|| {
         say!(
             "{outside_kernel} of {busy_samples} were outside the kernel: nothing delayed it",
             outside_kernel = Quantity::count(outside),
@@ -139,10 +140,10 @@ fn own_cpu(thread: &Thread) -> Option<u32> {
 
 /// Whether a packet-handling thread waits long enough to matter.
 fn waits(thread: &Thread) -> bool {
-    thread.waited_ns() >= limits::STARVED_WAIT.ns()
-        && thread.waiting() >= limits::STARVED_SHARE.share()
+    thread.waited_ns() >= limits::NOTICED.ns()
+        && thread.waiting() >= limits::SMALL_PART.share()
         && (thread.mean_wait_ns() >= limits::STARVED_MEAN.ns()
-            || thread.waiting() >= limits::STARVED_OBVIOUS.share())
+            || thread.waiting() >= limits::CONTENDED_SHARE.share())
 }
 
 fn places(story: &Story) -> Vec<Starved<'_>> {
@@ -211,7 +212,7 @@ impl<'a> Starved<'a> {
         if let Some(number) = cpu {
             // Without a softnet reading it is unknown what it waits for.
             let cpu = story.cpus.all().find(|c| c.number == number)?;
-            if (cpu.squeezed as f64) < limits::OVERRUNS.share() * thread.switches.max(1) as f64 {
+            if (cpu.squeezed as f64) < limits::MOST.share() * thread.switches.max(1) as f64 {
                 return None;
             }
             overruns = Some(Quantity::of(cpu.squeezed, "time").rows(cpu.rows));

@@ -34,6 +34,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::SYN_FLOOD,
     ],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,
@@ -249,7 +250,7 @@ fn at_once(here: ListenerPlace, throughput: &ThroughputLoss) -> u64 {
     let idle_ns = median(&mut known.collect::<Vec<_>>()).map(|us| u64::from(us) * 1_000);
     let width = idle_ns
         .or(throughput.rtt_ns)
-        .unwrap_or(limits::USUAL_RTT.ns());
+        .unwrap_or(limits::RECORDED_WAIT.ns());
     let accepted = story.all(&here.listener.accepted);
     let accepted = accepted.filter(|(_, c)| c.side == Side::Accepted);
     let mut times: Vec<u64> = accepted.map(|(_, c)| c.start_ns).collect();

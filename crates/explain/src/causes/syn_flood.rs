@@ -24,6 +24,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::SYN_QUEUE_OVERFLOW, Id::ACCEPT_QUEUE_OVERFLOW],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: None,
@@ -71,8 +72,8 @@ fn rule_out(whole: &Whole) -> Verdict {
             )
         };
         every([
-            Test::events(sent.by, of, &limits::FLOOD_COOKIES, says()),
-            Test::share(returned.by, sent.by, &limits::FLOOD_RETURNED, says()).below(),
+            Test::events(sent.by, of, &limits::MANY, says()),
+            Test::share(returned.by, sent.by, &limits::MOST, says()).below(),
         ])
     });
     Verdict::nearest(places, NO_ARRIVAL)
@@ -84,7 +85,7 @@ fn cookies(here: ListenerPlace) -> (analysis::Rise, analysis::Rise) {
 }
 
 fn is_flood(sent: u64, returned: u64) -> bool {
-    sent >= limits::FLOOD_COOKIES.count() && !limits::FLOOD_RETURNED.exceeded(returned, sent)
+    sent >= limits::MANY.count() && !limits::MOST.exceeded(returned, sent)
 }
 
 /// Most of the requests in the longest queue had their SYN-ACK retransmitted.
@@ -192,7 +193,7 @@ impl<'a> Flood<'a> {
             expected: analysis::words::rounded(lost),
             measured: analysis::words::rounded(measured),
             unit: "share".into(),
-            agrees: measured * limits::FLOOD_FEWER_RETRANSMIT.times() <= lost,
+            agrees: measured * limits::TWICE.times() <= lost,
             tolerance: "at most half of it".into(),
         })
     }

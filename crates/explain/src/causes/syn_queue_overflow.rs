@@ -20,7 +20,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::ThisHost,
     ground: Ground::Listeners,
     needs: LISTENER_DROPS,
-    seen_from: || "10 dropped SYNs".into(),
+    seen_from: || "5 dropped SYNs".into(),
     signature: &[
         "SYNs to LISTEN sockets dropped",
         "connects time out under load although the server is idle",
@@ -32,6 +32,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::SYN_FLOOD,
     ],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Connects),
@@ -71,7 +72,7 @@ fn no(asked: &Asked) -> Option<Step> {
     };
     let full = here.rise(counter::TCP_REQ_Q_FULL_DROP);
     let tcp_req_q_full_drop = Quantity::count(full.by).rows(full.rows());
-    let fits = full.by < limits::LISTENER_DROPS.count() && Overflow::of(here).is_none();
+    let fits = full.by < limits::OFTEN.count() && Overflow::of(here).is_none();
     (fits && here.is_counted()).then(|| {
         say!(
             "TCPReqQFullDrop rose by {tcp_req_q_full_drop}",
@@ -96,7 +97,7 @@ fn rule_out(whole: &Whole) -> Verdict {
             accepted = Quantity::of(here.accepted(), "connection"),
             tcp_req_q_full_drop = Quantity::count(full.by).rows(full.rows())
         );
-        every([Test::events(n, of, &limits::LISTENER_DROPS, step)])
+        every([Test::events(n, of, &limits::OFTEN, step)])
     });
     Verdict::nearest(places, NO_ARRIVAL)
 }
@@ -152,7 +153,7 @@ impl<'a> Overflow<'a> {
             None if repeated.count > 0 => all,
             None => 0,
         };
-        (dropped >= limits::LISTENER_DROPS.count()).then(|| Overflow {
+        (dropped >= limits::OFTEN.count()).then(|| Overflow {
             here,
             dropped,
             full,
@@ -218,7 +219,7 @@ impl<'a> Overflow<'a> {
 
     fn rtt_ns(&self) -> u64 {
         let usual = median(&mut self.times.at_once.clone());
-        usual.unwrap_or(limits::USUAL_RTT.ns())
+        usual.unwrap_or(limits::RECORDED_WAIT.ns())
     }
 
     fn new_backlog(&self) -> u32 {
@@ -243,7 +244,7 @@ impl<'a> Overflow<'a> {
         };
         let longest = f64::from(sock.longest_syn_queue.0);
         // A burst is over before the next sample: then the samples do not show the limit.
-        (longest >= limits::SYN_QUEUE_SEEN.share() * limit).then(|| Check {
+        (longest >= limits::MOST.share() * limit).then(|| Check {
             formula: formula.into(),
             expected: limit,
             measured: longest,
@@ -278,7 +279,7 @@ fn near_syn_limit(here: ListenerPlace) -> bool {
     };
     let longest = here.listener.most_half_open();
     let longest = longest.map_or(0, |s| u64::from(s.longest_syn_queue.0));
-    limits::SYN_QUEUE_WAS_FULL.reached(longest, max)
+    limits::MOST.reached(longest, max)
 }
 
 /// SYNs dropped because the queue was three quarters full, where there are no cookies.

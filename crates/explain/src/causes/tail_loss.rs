@@ -18,7 +18,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Network,
     ground: Ground::Transfers,
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
-    seen_from: || "10 messages that waited for a timer, 0.1 % of them".into(),
+    seen_from: || "5 messages that waited for a timer, 0.1 % of them".into(),
     signature: &[
         "requests that sometimes take 200 ms longer",
         "latency p99 is 200 ms above p50",
@@ -31,6 +31,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::QDISC_DROP,
     ],
     explains: &[Id::SLOW_PEER],
+    told_with: Some(ToldWith::Paths("lose the last segments of bursts")),
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Retransmits),
@@ -45,7 +46,7 @@ fn no(asked: &Asked) -> Option<Step> {
         return asked.not_repaired();
     }
     let losses = asked.losses()?;
-    (losses.waited < limits::TAILS_WAITED.count() || !losses.are_tails()).then(|| {
+    (losses.waited < limits::OFTEN.count() || !losses.are_tails()).then(|| {
         say!(
             "{on_acks} retransmitted on ACKs, as in a transfer; {waited} had to wait for a timer",
             on_acks = Quantity::of(losses.fast, "segment").rows(sample_rows(&losses.ends)),
@@ -70,9 +71,9 @@ fn rule_out(whole: &Whole) -> Verdict {
             retransmitted = Quantity::of(losses.waited.saturating_add(losses.fast), "segment")
         );
         every([
-            Test::events(losses.waited, losses.segments, &limits::TAILS_WAITED, says()),
+            Test::events(losses.waited, losses.segments, &limits::OFTEN, says()),
             Test::share(losses.waited, losses.segments, &limits::ONE_IN_A_THOUSAND, says()),
-            Test::from(losses.tail_share(), &limits::TAILS, tails),
+            Test::from(losses.tail_share(), &limits::MOST, tails),
         ])
     })
 }
@@ -109,9 +110,9 @@ impl<'a> Tails<'a> {
         // A receiver that already had the message when it came again has lost its answer: a program waited all the
         // same.
         let waited = losses.waited;
-        let enough = waited >= limits::TAILS_WAITED.count()
+        let enough = waited >= limits::OFTEN.count()
             && limits::ONE_IN_A_THOUSAND.reached(waited, losses.segments);
-        let real = losses.spurious <= losses.late() * limits::TAILS_TWICE.count()
+        let real = losses.spurious <= losses.late() * limits::SEVERAL_TIMES.count()
             && losses.are_elsewhere();
         // Without SACK no receiver reports what it already had.
         let mut agreed = losses.suffering.iter().map(|e| e.conn.agreed);
@@ -346,7 +347,7 @@ fn late_answers(path: &Path, losses: &Losses, timer_us: f64) -> (u64, u64) {
         let (late, next) = (first.saturating_sub(second), second.saturating_sub(third));
         // Some were late because segments lost on the way there were retransmitted.
         let silent = late.saturating_sub(exchanges.all.retransmits);
-        if late >= next.saturating_mul(limits::TAIL_GATHERED.count()) {
+        if late >= next.saturating_mul(limits::SEVERAL_TIMES.count()) {
             let usual_ns = late.saturating_mul(usual_ns);
             let ns = first_ns.saturating_sub(second_ns).saturating_sub(usual_ns);
             all.0 = all.0.saturating_add(silent);
@@ -354,7 +355,7 @@ fn late_answers(path: &Path, losses: &Losses, timer_us: f64) -> (u64, u64) {
         }
     }
     // One way may lose more than the other.
-    let most = losses.late().saturating_mul(limits::TAILS_TWICE.count());
+    let most = losses.late().saturating_mul(limits::SEVERAL_TIMES.count());
     (all.0.min(most), all.1 / all.0.max(1) * all.0.min(most))
 }
 

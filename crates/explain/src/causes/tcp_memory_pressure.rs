@@ -16,7 +16,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Host,
     needs: &[&[SourceName::Counters], &[SourceName::Resources]],
     seen_from: || {
-        "TCP's memory at the second number of net.ipv4.tcp_mem; 3 connections reset for memory"
+        "TCP's memory at the second number of net.ipv4.tcp_mem; 5 connections reset for memory"
             .into()
     },
     signature: &[
@@ -27,6 +27,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[],
     explains: &[],
+    told_with: None,
     no: None,
     rule_out,
     symptom: None,
@@ -62,7 +63,7 @@ fn judge(story: &Story) -> Option<Finding> {
     let at_mark = memory.share().is_some_and(|share| share >= 1.0);
     // The mark may also be passed between two readings.
     let pressed = at_mark || began > 0;
-    if !pressed && aborted < limits::ABORTED_FOR_MEMORY.count() {
+    if !pressed && aborted < limits::OFTEN.count() {
         return None;
     }
     let (bytes, mark) = (
@@ -227,7 +228,7 @@ fn rule_out(whole: &Whole) -> Verdict {
         )]),
         every([Test::from(
             sum(counter::TCP_ABORT_ON_MEMORY),
-            &limits::ABORTED_FOR_MEMORY,
+            &limits::OFTEN,
             aborted,
         )]),
     ];

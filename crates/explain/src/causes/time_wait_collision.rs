@@ -24,7 +24,7 @@ pub(crate) const CAUSE: Cause = Cause {
         &[SourceName::States],
         &[SourceName::Drops, SourceName::Counters],
     ],
-    seen_from: || "10 refused SYNs, 0.5 % of the connects".into(),
+    seen_from: || "5 refused SYNs, 0.5 % of the connects".into(),
     signature: &[
         "connect sometimes takes 2 to 16 ms, or exactly 1, 2 or 3 s",
         "connects to a busy server hang for 1 s, only from behind one NAT address",
@@ -40,6 +40,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::HALF_OPEN,
     ],
     explains: &[],
+    told_with: None,
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Connects),
@@ -49,7 +50,7 @@ pub(crate) const CAUSE: Cause = Cause {
 fn no(asked: &Asked) -> Option<Step> {
     let strays = asked.silent()?.strays;
     let refused = Quantity::of(strays, "SYN");
-    (strays < limits::COLLISIONS.count())
+    (strays < limits::OFTEN.count())
         .then(|| say!("{refused} met a TIME_WAIT socket that refused it", refused))
 }
 
@@ -65,10 +66,10 @@ fn rule_out(whole: &Whole) -> Verdict {
     let places = Collision::all(whole.story).into_iter().map(|place| {
         let (n, of) = place.impact();
         let share = Test::share(n, of, &limits::COLLISIONS_SHARE, says(n, of));
-        every([Test::events(n, of, &limits::COLLISIONS, says(n, of)), share])
+        every([Test::events(n, of, &limits::OFTEN, says(n, of)), share])
     });
     let of = whole.opened();
-    let none = || every([Test::events(0, of, &limits::COLLISIONS, says(0, of))]);
+    let none = || every([Test::events(0, of, &limits::OFTEN, says(0, of))]);
     Verdict::nearest_or(places, none, NO_CONNECT)
 }
 
@@ -79,7 +80,7 @@ fn find(story: &Story) -> Vec<Finding> {
 
 fn judge(case: &Collision) -> Option<Finding> {
     let (affected, of) = case.impact();
-    if affected < limits::COLLISIONS.count() || !limits::COLLISIONS_SHARE.reached(affected, of) {
+    if affected < limits::OFTEN.count() || !limits::COLLISIONS_SHARE.reached(affected, of) {
         return None;
     }
     if case.is_told_by_clients() && !case.server_closes_first() {

@@ -23,6 +23,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[],
     explains: &[],
+    told_with: None,
     no: None,
     rule_out,
     symptom: None,
@@ -38,7 +39,7 @@ pub(crate) const CAUSE: Cause = Cause {
 const LINUX_TIME_WAIT_BYTES: u64 = 256;
 
 fn judge(story: &Story, netns: u32, rise: Rise) -> Option<Finding> {
-    if rise.by < limits::TIME_WAIT_OVERFLOWS.count() {
+    if rise.by < limits::MANY.count() {
         return None;
     }
     let limit = story.settings.get(netns, sysctl::TCP_MAX_TW_BUCKETS);
@@ -139,7 +140,7 @@ fn not_ports(story: &Story, netns: u32) -> RuledOut {
 
 fn rule_out(whole: &Whole) -> Verdict {
     let name = counter::TCP_TIME_WAIT_OVERFLOW;
-    let all = whole.counted(name, counter::TW, &limits::TIME_WAIT_OVERFLOWS, None);
+    let all = whole.counted(name, counter::TW, &limits::MANY, None);
     Verdict::nearest(
         all,
         "no connection closed first on this host, as far as counters show",

@@ -25,6 +25,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ],
     rivals: &[Id::PEER_GONE, Id::PMTU_BLACK_HOLE, Id::PATH_LOSS],
     explains: &[Id::SLOW_READER, Id::SLOW_APPLICATION],
+    told_with: Some(ToldWith::Readers),
     no: Some(no),
     rule_out,
     symptom: None,
@@ -71,7 +72,7 @@ fn rule_out(whole: &Whole) -> Verdict {
 /// rate limit, closes it repeatedly.
 fn has_stopped(story: &Story, end: &End, shut: &Shut) -> bool {
     let waited = account::of_end(story, end.conn).of(State::PeerWindow);
-    limits::SHUT_SHARE.reached(shut.lasts_ns(), waited)
+    limits::MOST.reached(shut.lasts_ns(), waited)
 }
 
 fn places(story: &Story) -> Vec<Stopped<'_>> {

@@ -14,25 +14,12 @@ limits! {
     /// Two SYNs, or a failed connect and its retry, belong to the same connect if at most this time lies between them:
     /// the longest step of the SYN retransmission schedule.
     SAME_CONNECT = 64 * S, Time, Kernel;
-    /// The median delay after one lost SYN may differ from [`SYN_TIMEOUT`] by this share. The timer fires up to a few
-    /// ticks late, and the round trip comes on top.
-    RETRY_TOLERANCE = 0.15, Share, Guess;
-    /// With fewer connects that lost one SYN than this, there is no meaningful median to compare with [`SYN_TIMEOUT`].
-    RETRIES_KNOWN = 3, Connections, Guess;
     /// The server's end is established within half a round trip of its client's. One that is later than the round trip
     /// plus this was established by a retransmission, which takes at least 200 ms.
     READY_LATE = 100 * MS, Time, Mechanism;
     /// A client that ends a connect sooner than this did not wait even for a round trip across a continent. It counts
     /// as failed at once, not as having given up.
     PATIENT_CONNECT = 80 * MS, Time, Guess;
-    /// A client must wait at least this many times the shortest connect to the same place before it counts as having
-    /// given up.
-    PATIENT_ROUND_TRIPS = 3, Times, Guess;
-    /// Fewer connects than this that are as late as the SYN retransmission schedule says are chance, and are not
-    /// checked against it.
-    LATE_CONNECTS = 3, Connections, Guess;
-    /// Fewer connects with unanswered SYNs than this are a burst at startup.
-    UNANSWERED = 10, Connections, Guess;
     /// One ICMP error proves rejection for up to this many unanswered SYNs. Hosts limit ICMP errors to about one per
     /// second and address.
     ICMP_RATION = 20, Times, Kernel;
@@ -40,14 +27,6 @@ limits! {
     /// The second attempt starts when the first fails, or this long after it began (RFC 8305, "Connection Attempt
     /// Delay").
     NEXT_ATTEMPT = 250 * MS, Time, Rfc;
-    /// If a smaller share of connects than this has unanswered SYNs, the path has no outage. From this share on, a path
-    /// that drops all kinds of packets would lose data too.
-    PATH_DROPS_SYN_SHARE = 0.05, Share, Guess;
-    /// If every connect to a place failed and its clients gave up, this many of them suffice instead of [`UNANSWERED`].
-    IN_VAIN = 3, Connections, Guess;
-    /// The path drops SYNs in particular if the share of connections that lose data is smaller than the share that lose
-    /// SYNs by at least this factor.
-    FEWER_LOSE_DATA = 2, Times, Guess;
 }
 
 limits! {
@@ -55,26 +34,12 @@ limits! {
     /// Fewer SYNs that a firewall dropped than this are not examined. The kernel itself reports each drop, so a few
     /// suffice, and `OFTEN` and the other limits for findings decide.
     FIREWALL_SEEN = 3, Events, People;
-    /// If at least this share of the remote clients whose SYN was dropped does not send it again, the rule answers them
-    /// (`reject`) or they do not wait.
-    ANSWERED = 0.98, Share, Guess;
     /// A dropped SYN is retransmitted after a second. Only drops at least this long before the recording ends are
     /// checked for a retransmission.
     COMES_AGAIN = 1_500 * MS, Time, Mechanism;
-    /// Fewer dropped packets of established connections than this are stragglers of connections that are already gone.
-    FIREWALL_DROPS_DATA = 20, Packets, Guess;
-    /// The conntrack table is full when at least this share of its entries is in use. The count also includes entries
-    /// that are still being created.
-    CONNTRACK_FULL = 0.95, Share, Guess;
-    /// If conntrack drops exceed the lost SYNs by more than this factor, most were other packets and a firewall rule
-    /// may have dropped the SYNs. The confidence is then medium at most.
-    OTHERS_DROPPED = 10, Times, Guess;
     /// A conntrack entry outlives its connection by this time (nf_conntrack_tcp_timeout_time_wait). Newer kernels
     /// release its port earlier.
     TRACKED_LINGERS = 120 * S, Time, Kernel;
-    /// The SNAT ports are exhausted if, whenever SYNs were dropped, at least this share of the maximum number of
-    /// entries existed. Some connections begin and end in the meantime.
-    SNAT_FULL = 0.9, Share, Guess;
     /// At least this many dropped SYNs must come from a client on this host: one shows how many connections had a
     /// conntrack entry at that moment.
     TRACKED_CLIENTS = 1, Packets, Mechanism;
@@ -82,51 +47,9 @@ limits! {
 
 limits! {
     REFUSALS = "Refusals";
-    /// Fewer refusals than this at one place are stray attempts, or a service that was starting.
-    REFUSED = 10, Connections, Guess;
-    /// Refusals must be at least this share of the connects to a place, in addition to [`REFUSED`].
-    REFUSED_SHARE = 0.05, Share, Guess;
-    /// If the refused clients are not on this host, one of them must have been refused at least this often. Scanners
-    /// try once or twice.
-    REFUSED_TO_ONE = 5, Connections, Guess;
-    /// Fewer connects ended by ICMP errors than this are stray attempts.
-    UNREACHABLE = 3, Connections, Guess;
-    /// If ICMP errors end a smaller share of the connects than this, a route flaps.
-    UNREACHABLE_SHARE = 0.05, Share, Guess;
-    /// A neighbour table with at least this share of its entries in use drops entries or has no room for another.
-    NEIGHBOURS_FULL = 0.9, Share, Guess;
-    /// Gaps between connects that differ from their median by at most this share come from a timer with a fixed
-    /// interval, such as a health check's.
-    PROBE_REGULAR = 0.2, Share, Guess;
-    /// At least this share of the gaps between connects must be alike ([`PROBE_REGULAR`]). A probe may be late now and
-    /// then.
-    PROBE_MOST = 0.8, Share, Guess;
     /// Connects at a fixed interval shorter than this are no health check, which runs once a second or slower. They may
     /// be several clients that reconnect in turn.
     PROBE_SLOW = 900 * MS, Time, Guess;
-    /// If at least this share of the refused connects succeeds over the other address family at once, clients do not
-    /// need the refused one.
-    GO_ON = 0.9, Share, Guess;
-    /// Fewer established connections than this that are reset at one place do not count. Resets are not chance, but a
-    /// single one may be a lost record.
-    BROKEN = 5, Connections, Guess;
-    /// One sender must account for at least this share of the resets at a place to be named as their source.
-    BY_ONE_SENDER = 0.8, Share, Guess;
-    /// Fewer SYNs that meet an established socket than this are a program that was killed while its host was cut off. A
-    /// live client causes none, because it knows its connections.
-    HALF_OPEN_MET = 5, Connections, Guess;
-    /// Fewer packets dropped for lack of a route or neighbour than this are a probe, or packets that came while a route
-    /// changed.
-    UNROUTED = 10, Packets, Guess;
-    /// If a smaller share of the namespace's packets (sent and received) is dropped for lack of a route or neighbour,
-    /// it is merely a neighbour that is down while something tries to reach it.
-    UNROUTED_SHARE = 0.001, Share, Guess;
-    /// If calls were not recorded, the kernel's counter of packets without a route must rise by at least this much, in
-    /// several intervals ([`UNROUTABLE_INTERVALS`]).
-    UNROUTABLE_COUNTED = 5, Events, Guess;
-    /// The counter of packets without a route must rise in at least this many sampling intervals. Fewer may be the
-    /// burst of a program that starts.
-    UNROUTABLE_INTERVALS = 3, Samples, Guess;
 }
 
 limits! {
@@ -134,32 +57,15 @@ limits! {
     /// Connections can be unevenly distributed only if at least this many listening sockets share the port
     /// (SO_REUSEPORT).
     SHARED_BY = 2, Count, Mechanism;
-    /// Fewer drops at a listener than this, in a recording of seconds, are one burst at startup; each costs its client
-    /// a second. Their share of the arrivals tells little: while nothing is accepted, clients hang and do not arrive.
-    LISTENER_DROPS = 10, Events, Guess;
-    /// If at least this share of samples shows a crowded accept queue, the application accepts too slowly. Below it,
-    /// bursts are too large.
-    QUEUE_SUSTAINED = 0.3, Share, Guess;
     /// Clients that arrive within this time of each other are one burst. A client whose SYN was dropped is back after
     /// this time.
     BURST = S, Time, Kernel;
-    /// If arrivals exceed accepts by more than this factor over the whole recording, the accept queue stays full.
-    OVERLOAD = 1.05, Times, Guess;
     /// A wait in an accept queue must be seen to last at least this long. Queues are checked twenty times a second, so
     /// this much of any noticeable wait is seen even if the checks are late.
     ACCEPT_WAIT_SEEN = 100 * MS, Time, Sampling;
-    /// The queue length by samples and by the connections' waits (Little's law) may differ by this factor. Queues are
-    /// sampled once a second and the waits last only seconds.
-    ACCEPT_WAITS_OFF = 2, Times, Sampling;
-    /// The queue length by samples and by the connections' waits may always differ by this many connections. Samples of
-    /// a shorter average queue show one connection or none.
-    ACCEPT_WAITS_NOISE = 0.5, Count, Sampling;
-    /// An accept queue that is not empty in at least this share of samples is stuck. If a worker serves the queue, most
-    /// samples find it empty.
-    STUCK_SHARE = 0.5, Share, Guess;
-    /// An accept queue that is not empty in at least this many samples is stuck. A queue that a worker serves never
-    /// holds connections for seconds.
-    STUCK_SAMPLES = 3, Samples, Guess;
+    /// The queue length by samples and by the connections' waits (Little's law) may differ by this many standard errors
+    /// of the samples. One recording in 400 differs by more by chance.
+    ACCEPT_WAITS_DEVIATIONS = 3, Deviations, Sampling;
     /// A stuck accept queue must be at least this many times as long as the others. The kernel spreads connections
     /// evenly, so among equally served queues one in e¹⁰ is this many times the average.
     STUCK_TIMES = 10, Times, Mechanism;
@@ -175,25 +81,9 @@ limits! {
     /// If at least this share of the requests in the fullest SYN queue sample had their SYN-ACK retransmitted, their
     /// clients do not answer. In a burst hardly any request is that old.
     SYN_QUEUE_STALE = 0.5, Share, Mechanism;
-    /// If no round trip was measured, SYNs within this time of each other count as simultaneous.
-    USUAL_RTT = 10 * MS, Time, Guess;
     /// Without SYN cookies the SYN queue is limited to this share of tcp_max_syn_backlog. The kernel reserves the last
     /// quarter for hosts that it knows.
     SYN_BACKLOG_USED = 0.75, Share, Kernel;
-    /// A longest SYN queue of at least this share of tcp_max_syn_backlog was full. Samples, taken once a second, rarely
-    /// catch the maximum.
-    SYN_QUEUE_WAS_FULL = 0.7, Share, Guess;
-    /// If the longest sampled SYN queue is below this share of its limit, no sample caught it full and the limit is not
-    /// checked against it.
-    SYN_QUEUE_SEEN = 0.5, Share, Guess;
-    /// Fewer SYN cookies than this are a burst of clients that were killed, or cut off, between SYN and ACK.
-    FLOOD_COOKIES = 100, Events, Guess;
-    /// In a SYN flood at most this share of the SYN cookies comes back in an ACK. Real clients answer except for the
-    /// path's losses, so if most do not answer, most are not real.
-    FLOOD_RETURNED = 0.5, Share, Guess;
-    /// Path loss does not explain the missing ACKs if the share of connections that retransmit is smaller than that
-    /// loss would cause by at least this factor.
-    FLOOD_FEWER_RETRANSMIT = 2, Times, Guess;
     /// A process with a descriptor limit no higher than this serves no clients: it has room for three standard
     /// descriptors and a listener. It is a sandbox (sshd's child).
     SANDBOX_FILES = 4, Count, Mechanism;
@@ -201,36 +91,16 @@ limits! {
 
 limits! {
     PORTS = "Ports and TIME_WAIT";
-    /// Fewer connects that found no local port than this may be one program that asked for a particular port.
-    PORTS_FAILED = 5, Connections, Guess;
-    /// Ports are exhausted when at least this share of them is in use. The ports were counted at another moment than
-    /// the failures.
-    PORTS_FULL = 0.95, Share, Guess;
     /// With at least this share of the ports in use, one parity (odd or even) is full and each search tries all of it
     /// first.
     PARITY_FULL = 0.5, Share, Mechanism;
-    /// With at least this share of the ports in use, no other way to search for a free port helps.
-    PORTS_NEARLY_FULL = 0.95, Share, Guess;
     /// Each taken port that connect() tries costs this time (measured on Linux 6.18: 65 ns with 8,000 ports, 100 ns
     /// with 16,000).
     PORT_TRY = 65, Time, Kernel;
     /// Each taken port that bind() tries costs this time (measured on Linux 6.18).
     PORT_BIND_TRY = 275, Time, Kernel;
-    /// Fewer connects than this, made while half of the ports are in use, show no pattern.
-    SEARCHES = 20, Connections, Guess;
-    /// With fewer CPU profile samples in the port search than this, its cost is not known well enough.
-    SEARCH_SAMPLES = 30, Samples, Guess;
     /// A port search that costs less than this per connect does not make connecting slow.
     SEARCH_COSTS = 50 * US, Time, Guess;
-    /// The time in the search and its CPU time must agree within this factor. The search holds a lock and is not
-    /// preempted, so except for interrupts all of it is CPU time.
-    SEARCH_ON_CPU = 2, Times, Guess;
-    /// The expected and the measured cost of port searches must agree within this factor. The cost of one try varies
-    /// that much with processor and load.
-    SEARCH_COST_FACTOR = 4, Times, Guess;
-    /// When one parity of the ports is full, the share of even ports among those chosen must change by more than this:
-    /// from nearly all to nearly none.
-    PARITY_SHIFTS = 0.8, Share, Guess;
     /// Each connection on a port that bind() has to check costs this time (measured on Linux 6.18: 28 ns with 5,000 of
     /// them, 41 ns with 15,000).
     PORT_OWNER = 30, Time, Kernel;
@@ -239,61 +109,23 @@ limits! {
     /// A bind() that is refused at the first connection it checks takes this time (measured on Linux 6.18: 0.4 to 0.7
     /// µs). The advice quotes it.
     BIND_AT_ONCE = US, Time, Kernel;
-    /// A port search shorter than this makes no other thread wait noticeably and is ignored.
-    WALK_COSTS = 10 * MS, Time, Guess;
     /// Each list entry that a search passes costs this time: 30 ns if all entries are in the cache, 100 ns if none is.
     WALKED_ENTRY = 60, Time, Kernel;
-    /// A wait that ends within this time of a search's return was a wait for the lock that the search held.
-    WOKEN_BY_SEARCH = MS, Time, Guess;
     /// Missing accepts during a search count only if at least this many were expected. From here on, chance is ruled
     /// out as the reason for few.
     ACCEPTS_EXPECTED = 20, Events, Sampling;
-    /// If the accepts during a search are fewer than expected by at least this factor, the search kept them out.
-    ACCEPTS_FEWER = 10, Times, Guess;
-    /// Fewer SYNs refused by TIME_WAIT sockets than this, in a recording of seconds, happen on any busy host that
-    /// reuses ports: of a million connections, two end in the same millisecond.
-    COLLISIONS = 10, Connections, Guess;
     /// If TIME_WAIT sockets refuse a smaller share of connects than this, it is no finding: it shows only beyond the
     /// 99.5th percentile of connects.
     COLLISIONS_SHARE = 0.005, Share, People;
     /// A SYN that is retransmitted sooner than this is the quick retry of Linux 5.6 and newer, not a timeout.
     NO_QUICK_RETRY = 500 * MS, Time, Kernel;
-    /// Refusals by TIME_WAIT sockets explain a drop of the connection rate if at least this share of the connections
-    /// was blocked from then on.
-    BLOCKED = 0.5, Share, Guess;
-    /// With fewer ended connections than this, it is not known which side usually closes first.
-    ENDED_KNOWN = 10, Connections, Guess;
     /// Linux advances its initial sequence numbers by one per this time.
     ISN_TICK = 64, Time, Kernel;
     /// TCP timestamps count in steps of this time. Two connections within the same millisecond have the same timestamp.
     TIMESTAMP_TICK = MS, Time, Kernel;
-    /// If more than this share of connects waits, they hinder each other and the odds of several timeouts are not
-    /// multiplied.
-    COLLISIONS_INDEPENDENT = 0.3, Share, Guess;
-    /// With fewer timeouts, or fewer uploads before a refusal, than this, their rate is chance and is not checked.
-    TIMEOUTS_KNOWN = 10, Events, Guess;
-    /// The rate of timeouts is at its ceiling (one SYN per timeout and blocked client) from this share of it on. A
-    /// client also connects between its timeouts.
-    AT_CEILING = 0.8, Share, Guess;
-    /// The rate of timeouts may exceed its ceiling (one SYN per timeout and blocked client) by at most this share. Both
-    /// are averages over the same seconds.
-    ABOVE_CEILING = 0.1, Share, Guess;
-    /// The count of TIME_WAIT sockets must be at most this much older than the end of the recording to be compared with
-    /// what closed.
-    SAME_MOMENT = S, Time, Guess;
     /// A SYN whose sequence number is ahead of the one that TIME_WAIT expects by more than this, half of the sequence
     /// space, looks old.
     SEQUENCE_HALF = 2_147_483_648.0, Bytes, Rfc;
-    /// illumos draws an initial sequence number for each connection. At least this share of the host's connections must
-    /// be recorded, or draws are missing.
-    DRAWS_SEEN = 0.9, Share, Guess;
-    /// Refused connects whose durations differ by less than this share got through with the same SYN retransmission.
-    TRIES_ALIKE = 0.05, Share, Guess;
-    /// The age at which reused ports first collide may differ by this share from the one computed from sequence
-    /// numbers. A port must also happen to be reused then.
-    ILLUMOS_MEETS = 0.2, Share, Guess;
-    /// Fewer connections that skipped TIME_WAIT because its table was full than this are a passing moment.
-    TIME_WAIT_OVERFLOWS = 100, Events, Guess;
     /// Skipped TIME_WAIT states do harm if at least one in this many draws a reset: a retransmitted FIN, or late data,
     /// finds no socket. Any host sends some resets, but fewer than that.
     TIME_WAIT_RESETS = 100, Times, Guess;

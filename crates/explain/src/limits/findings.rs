@@ -49,29 +49,35 @@ limits! {
     NOTICED = 200 * MS, Time, People;
     /// Users do not ask about a shorter time than this, so it is not reported.
     ASKED_ABOUT = S, Time, People;
-    /// A cause explains something only if it accounts for at least this share of it. More than half is more than
-    /// everything else together.
+    /// A cause explains something only if it accounts for at least this share of it: more than half is more than
+    /// everything else together. A state holds most of the time from this share of it on.
     MOST = 0.5, Share, Guess;
     /// Up to this share counts as a small part: a tenth of the request time does not make requests slow, and a tenth of
     /// the losses does not explain them.
     SMALL_PART = 0.1, Share, Guess;
-    /// Two counts of the same thing agree when one reaches this share of the other. The rest was counted a moment
-    /// earlier or later.
+    /// Nearly all of something. A table with this share of its entries in use is full, as it is counted at another
+    /// moment than it overflows; and two counts of the same thing agree when one reaches this share of the other.
     NEARLY_ALL = 0.9, Share, Guess;
-    /// A finding can be the consequence of another only if it costs at most this many times as much. The two are
-    /// measured in different ways.
-    CONSEQUENCE = 4, Times, Guess;
-    /// What several paths share is at fault when more than this share of them is in trouble. If it worked, most of them
-    /// would work too.
-    OF_PATHS = 0.5, Share, Guess;
-    /// A server that has clients at this many internet addresses, most of them without trouble, serves all kinds of
-    /// access lines. The trouble of a single client is then due to its own line, and is a note.
-    OF_THE_INTERNET = 10, Addresses, Guess;
+    /// Two measurements of the same thing, and the members of a regular series, may differ by this share.
+    ALIKE = 0.2, Share, Guess;
+    /// Two amounts that differ by at least this factor have nothing to do with each other, however roughly they are
+    /// measured.
+    BY_FAR = 10, Times, Guess;
+    /// Fewer events than this, of a kind that each client of a busy host may cause once, are a passing moment.
+    MANY = 100, Count, Guess;
+    /// Waits of threads that are shorter than this are not recorded one by one.
+    RECORDED_WAIT = 10 * MS, Time, Sampling;
+    /// A rate, a share or a median of fewer events than this is chance: the standard error of ten is a third.
+    ENOUGH = 10, Count, Guess;
+    /// Something regular is seen at least this many times: two may be alike by chance.
+    A_FEW = 3, Count, Guess;
+    /// What is told apart by size differs by at least this factor.
+    TWICE = 2, Times, Guess;
+    /// What stands out is at least this many times the usual; and what is measured in two different ways, one of them
+    /// rough, agrees within this factor.
+    SEVERAL_TIMES = 3, Times, Guess;
     /// A cause for which one occurrence suffices is ruled out only if there are fewer than this, that is none.
     ONE = 1, Count, Mechanism;
-    /// Fewer connections that hang, or requests that wait, than this do not count: a single one may have a reason of
-    /// its own.
-    SEVERAL_HANG = 2, Connections, Guess;
 }
 
 limits! {
@@ -79,9 +85,6 @@ limits! {
     /// Sockets and threads are sampled once a second. A total shorter than this interval may be what one sample
     /// happened to see.
     BETWEEN_SAMPLES = S, Time, Sampling;
-    /// The time explained from the other end covers all of the troubled time seen from this end once it reaches this
-    /// share of it. The kernel counts one of them and samples estimate the other.
-    SAME_TIME = 0.5, Share, Guess;
     /// An unexplained rest below this share of the service's non-idle time is not reported: it is within the error of a
     /// hundred samples.
     UNEXPLAINED_SHARE = 0.05, Share, Sampling;
@@ -96,49 +99,24 @@ limits! {
     /// Rates of symptoms are computed over bins of this length. Shorter bins hold too few events, longer ones date a
     /// change too coarsely.
     RATE_BIN = 250 * MS, Time, Guess;
-    /// A rate must stay at a level for at least this many bins. A single low value is a hiccup, not a level.
-    LEVEL_LASTS = 3, Samples, Guess;
-    /// Two levels of a rate must differ by more than this factor to count as a change. Loads vary by a few tens of per
-    /// cent on their own.
-    LEVELS_DIFFER = 1.5, Times, Guess;
-    /// At least this share of each level's values must lie on its own side of the midpoint between the two levels
-    /// ([`LEVELS_MIDDLE`]).
-    LEVELS_APART = 0.85, Share, Guess;
-    /// At least this share of the step between two levels must happen at once. Otherwise the rate drifts.
-    LEVELS_AT_ONCE = 0.5, Share, Guess;
     /// The midpoint between two levels is their geometric mean, but at least this share of the higher level. A level of
     /// zero has no useful geometric mean.
     LEVELS_MIDDLE = 0.25, Share, Guess;
     /// The search for clusters of latencies uses this many logarithmic bins per factor of two, 4.4 % each.
     MODE_BINS = 16, Count, Guess;
-    /// Two clusters of latencies are separate when at least this many bins ([`MODE_BINS`]) lie between them, a gap of
-    /// 14 %.
-    MODE_GAP = 3, Count, Guess;
-    /// Fewer latencies than this do not form a cluster.
-    MODE_VALUES = 3, Count, Guess;
-    /// A group of latencies that is a smaller share of all values than this does not form a cluster.
-    MODE_SHARE = 0.001, Share, Guess;
-    /// A latency matches a step of the SYN retransmission schedule if it ends up to a tenth ([`STEP_LATE`]) after it.
+    /// A latency matches a step of the SYN retransmission schedule if it ends up to an eighth ([`STEP_LATE`]) after it.
     /// That tolerance is never less than this and never more than three times this.
     STEP_SLACK = 100 * MS, Time, Guess;
     /// A latency may exceed its step of the SYN retransmission schedule by this share of the step. Timers on the
     /// kernel's timer wheel fire up to an eighth late.
-    STEP_LATE = 0.1, Share, Guess;
-    /// With fewer sampling intervals than this, a correlation between a counter and a symptom is chance.
-    CORRELATED_INTERVALS = 4, Samples, Guess;
+    STEP_LATE = 0.125, Share, Kernel;
+    /// A correlation needs at least this many sampling intervals: Fisher's z divides by √(n − 3).
+    CORRELATED_INTERVALS = 4, Samples, Sampling;
     /// A correlation between a counter and a symptom below this is no more than a common trend.
     CORRELATED = 0.7, Share, Guess;
     /// A correlation must be at least this many standard deviations above zero (Fisher's z). With a hundred moving
     /// counters on a busy host, at three lags each, one recording in fifteen has such a correlation by chance.
     CORRELATED_DEVIATIONS = 3.5, Deviations, Sampling;
-    /// A counter's correlation with the symptom must exceed its correlation with the overall load by at least this
-    /// much. Most counters move with the load.
-    CORRELATED_CLOSER = 0.1, Share, Guess;
-    /// A counter whose rise matches the number of symptoms within this share need only correlate ([`CORRELATED`]). Both
-    /// matching at once is not chance.
-    ROSE_AS_OFTEN = 0.15, Share, Guess;
-    /// With fewer symptoms than this, a counter that rose by the same number proves nothing.
-    SYMPTOMS_COUNTED = 10, Events, Guess;
 }
 
 limits! {
@@ -150,12 +128,6 @@ limits! {
     /// The narrowest time window of the search for episodes. Trouble that lasts for less than this is found by this
     /// window or not at all.
     EPISODE_SHORT = 2 * S, Time, Guess;
-    /// The search for episodes uses a window only if the recording is at least this many times as long. In a shorter
-    /// one, the whole recording tells as much.
-    EPISODE_TIMES_LONGER = 3, Times, Guess;
-    /// An episode must have at least this many times the rate of the whole recording. Below that, the averages of the
-    /// whole already show it.
-    EPISODE_DENSER = 3, Times, Guess;
     /// The count in a window must exceed the usual one by this many standard deviations (Poisson) to be an episode. Not
     /// one window in a whole day does so by chance.
     EPISODE_DEVIATIONS = 6, Deviations, Sampling;
@@ -170,9 +142,6 @@ limits! {
     /// Less runnable time (waiting for a CPU) than this per second, summed over all threads, is normal for any host and
     /// starts no episode.
     EPISODE_WAITS = 300 * MS, Time, Guess;
-    /// Fewer events of any other kind (some packets) than this in a window are normal for any host and start no
-    /// episode.
-    EPISODE_EVENTS = 10, Events, Guess;
 }
 
 limits! {
@@ -180,11 +149,4 @@ limits! {
     /// A resolver waits this long for a name server, unless resolv.conf(5) sets another timeout. The longest wait of a
     /// command is compared with it.
     RESOLVER_TIMEOUT = 5 * S, Time, Kernel;
-    /// A wait that ends within this time after [`RESOLVER_TIMEOUT`] was ended by that timer. A timer may be late by one
-    /// turn of the scheduler.
-    RESOLVER_LATE = 100 * MS, Time, Guess;
-    /// A resource is scarce when at least this share of it is in use.
-    SCARCE = 0.9, Share, Guess;
-    /// A resource is scarce when something waited for it for at least this share of the time.
-    PRESSURE = 0.1, Share, Guess;
 }

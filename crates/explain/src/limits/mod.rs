@@ -194,11 +194,12 @@ impl Limit {
         }
     }
 
-    /// The factor by which the number might just as well be higher or lower: 2 for a guess ([`Basis::Guess`]), 1 for
-    /// any other basis.
+    /// The factor by which the number might just as well be higher or lower: 2 for a guess ([`Basis::Guess`]), and for
+    /// how often or how much of something people mind ([`Basis::People`]), as half of it has the same cause; else 1.
     pub(crate) fn slack(&self) -> f64 {
-        match self.basis {
-            Basis::Guess => 2.0,
+        match (self.basis, self.unit) {
+            (Basis::Guess, _) => 2.0,
+            (Basis::People, unit) if unit != Unit::Time => 2.0,
             _ => 1.0,
         }
     }

@@ -7,72 +7,35 @@ limits! {
     /// From this loss on, loss governs the rate of a path with a round trip of 10 ms or more (Mathis: 40 segments in
     /// flight).
     LOSS_GOVERNS = 0.001, Share, Mechanism;
-    /// Fewer lost segments than this in a recording of seconds are what any path loses.
-    PATH_LOST = 20, Segments, Guess;
     /// At least this share of the losses must have met an empty queue for the path to be at fault. Any bottleneck
     /// causes the others.
     LOST_BY_EMPTY_QUEUE = 0.7, Share, Guess;
     /// The constant of Mathis' formula for a receiver that acknowledges each segment: rate = this × MSS ÷ (RTT × √p).
     MATHIS = 1.22, Times, Rfc;
-    /// A rate may exceed the one that the loss allows by this factor. The formula is Reno's, CUBIC keeps more in
-    /// flight, and p is measured.
-    MATHIS_TOLERANCE = 1.6, Times, Guess;
     /// The constant of CUBIC's formula for long round trips and rare losses: 1.054 × (RTT ÷ p)^¾ segments in flight
     /// (RFC 9438, 5.1).
     CUBIC = 1.054, Times, Rfc;
-    /// Losses govern a congestion window that was halved at least this often. Before that, slow start may still govern
-    /// it.
-    HALVED = 8, Events, Guess;
     /// From this loss on, cwnd grows to at most eight segments before a loss (p = 8 ÷ 3w², Mathis et al. 1997) and is
     /// halved to four. Below four, three duplicate ACKs cannot report a loss and the RTO must.
     WINDOW_OF_EIGHT = 8.0 / (3.0 * 8.0 * 8.0), Share, Mechanism;
-    /// One port must lose at least this many times the share that the other ports lose to be singled out. A full queue
-    /// takes about the same share from all that send as much.
-    PORT_LOSES_TIMES = 4, Times, Guess;
     /// If short connections retransmit a smaller share than this, the segments may have been late rather than lost. A
     /// share of the SYNs ([`SHORT_LOST_SYNS`]) suffices as well.
     SHORT_LOST_SHARE = 0.01, Share, Guess;
     /// This share of retransmitted SYNs suffices instead of [`SHORT_LOST_SHARE`]. A SYN's timer waits for a second, so
     /// the SYN or its answer was lost.
     SHORT_LOST_SYNS = 0.005, Share, Guess;
-    /// Short connections must have lost at least this many SYNs and at least this many data segments.
-    SHORT_LOST_EACH = 5, Segments, Guess;
-    /// A path that drops any kind of packet loses SYNs and data at rates within this factor. A lost SYN-ACK makes its
-    /// SYN be retransmitted as well, whereas data whose ACK was lost is covered by the next ACK.
-    SHORT_LOST_ALIKE = 4, Times, Guess;
     /// A connection that sends this much or more is a transfer, about which samples tell more, and does not count as
     /// short.
     SHORT_BYTES = 64 * KIB, Bytes, Guess;
     /// The recording is divided into this many parts. Short connections must suffer losses in at least half of the
     /// parts that have connections.
     PARTS = 10, Count, Guess;
-    /// Short connections must suffer losses in more than this many parts of the recording ([`PARTS`]).
-    LOSSY_PARTS = 2, Count, Guess;
-    /// If this host dropped more than this share of what short connections lost, the path is not at fault.
-    LOST_HERE = 0.1, Share, Guess;
     /// The queue counts as empty while the round trip is at most this many times the shortest one, plus
     /// [`EMPTY_QUEUE_DELAY`].
     EMPTY_QUEUE_TIMES = 1.25, Times, Guess;
     /// The queue counts as empty while the round trip exceeds [`EMPTY_QUEUE_TIMES`] of the shortest one by at most
     /// this. On short paths this term dominates.
     EMPTY_QUEUE_DELAY = MS, Time, Guess;
-    /// A path on which fewer segments than this were sent is not judged.
-    PATH_SEGMENTS = 10, Segments, Guess;
-    /// A short-lived connection ([`SHORT_LIVED`]) that sent at least this many segments' worth of data sent full-sized
-    /// segments among them.
-    FULL_SEGMENTS = 8, Segments, Guess;
-    /// A connection must end within this time for [`FULL_SEGMENTS`] to apply. In so short a time it cannot have sent
-    /// the data in small pieces one after the other.
-    SHORT_LIVED = S, Time, Guess;
-    /// If at least this share of the retransmissions had to wait for a timer, mostly the last segments of messages were
-    /// lost. In a transfer it is one in ten or fewer.
-    TAILS = 0.5, Share, Guess;
-    /// Fewer messages than this that waited for a retransmission timer are an accident. In a recording of seconds, each
-    /// of them made somebody wait.
-    TAILS_WAITED = 10, Events, Guess;
-    /// Spurious retransmissions may outnumber lost segments by at most this factor: each lost ACK makes a duplicate,
-    /// and one direction may lose more than the other. If a late CPU was the cause, all are spurious.
-    TAILS_TWICE = 4, Times, Guess;
     /// A retransmission timer shorter than this is a tail loss probe that works as intended, two round trips after the
     /// loss.
     TAIL_TIMER = 100 * MS, Time, Mechanism;
@@ -82,14 +45,6 @@ limits! {
     /// A wait that a retransmission timer ended exceeds [`TAIL_OF_TIMER`] by at most this share of the timer: two round
     /// trips of a probe and a tick of the kernel's clock.
     TAIL_SPREAD = 0.4, Share, Mechanism;
-    /// If a retransmission timer delays messages, at least this many times as many are late by that timer as are
-    /// somewhat later than that.
-    TAIL_GATHERED = 3, Times, Guess;
-    /// Fewer spurious retransmissions (DSACK) than this in a recording of seconds are a route that changed.
-    REORDERED = 20, Segments, Guess;
-    /// The receiver must already have had at least this share of the retransmitted segments (DSACK) for reordering to
-    /// be the cause.
-    REORDERED_SHARE = 0.5, Share, Guess;
     /// Connections to other ports exonerate the path only if at least this many of them would have suffered from it. By
     /// chance, hardly ever do fewer than a quarter of those suffer ([`OTHERS_FEWER`]).
     OTHERS_WOULD = 10, Connections, Sampling;
@@ -99,26 +54,12 @@ limits! {
 
 limits! {
     DROPS = "Drops on this host";
-    /// Fewer packets dropped on this host than this are what any host drops when a load begins.
-    HOST_DROPS = 20, Packets, Guess;
-    /// At least this share of the drops must show in TCP, as a gap (out-of-order segments) or as retransmissions. Drops
-    /// of other protocols and of unwanted packets do not show there.
-    MISSED = 0.1, Share, Guess;
     /// If the drop counter includes unwanted frames (unknown protocols), TCP must show at least this share of it as out
     /// of order or retransmitted. Each gap has several segments behind it.
-    MISSED_ALL = 1, Share, Guess;
-    /// If the drop counter includes unwanted frames, an interface must carry at least this share of the packets of the
-    /// busiest one. TCP's losses are among the packets carried; a quieter interface may have dropped only unwanted
-    /// frames.
-    CARRIES = 0.5, Share, Guess;
-    /// Fewer drops by a queueing discipline than this are a burst at startup.
-    QDISC_DROPS = 20, Packets, Guess;
+    MISSED_ALL = 1, Share, Mechanism;
     /// If a queueing discipline drops a smaller share of the packets than this, it works as intended. Active queue
     /// management (fq_codel) drops to slow senders down: with a few hundred segments in flight, 1 in 1,000 or fewer.
     QDISC_SHARE = 0.003, Share, Mechanism;
-    /// The connections left by a device only if it sent at least this share of what they got acknowledged. The rates
-    /// come from samples taken at different moments.
-    QDISC_CARRIED = 0.5, Share, Guess;
 }
 
 limits! {
@@ -138,20 +79,12 @@ limits! {
     /// If more than this share is lost while the queue is not full, the loss limits the transfers rather than the
     /// queue.
     QUEUE_LOSS = 0.01, Share, Guess;
-    /// If the transfers wait for the receive window for more than this share of the time, the reader limits them rather
-    /// than the queue.
-    QUEUE_RWND = 0.3, Share, Guess;
     /// Traffic in the same queue has at least this share of the transfers' round trip, which is smoothed and sampled
     /// once a second. On an empty path it would be two fifths or less.
     QUEUE_ALIKE = 0.5, Share, Mechanism;
-    /// In an outage of the path, at least this share of the connections that existed hangs. Random loss makes one in
-    /// thousands hang.
-    OUTAGE_SHARE = 0.8, Share, Guess;
     /// The number of timeouts may differ by this from what backoff and elapsed time give (n doublings take 2ⁿ - 1
     /// RTOs). Jitter, a first RTO from the handshake or an earlier probe shifts it by one.
     TIMEOUTS_OFF = 1, Events, Mechanism;
-    /// Sockets that fall silent within this time of each other do so for one reason, since each sends at its own pace.
-    SILENT_AT_ONCE = S, Time, Guess;
     /// On paths of less than 200 ms, a segment's first retransmission timeout comes at most this long after it was
     /// sent.
     FIRST_RTO = S, Time, Kernel;

@@ -1,74 +1,33 @@
 //! Limits for transfers: windows, buffers, options, Nagle and delayed ACKs.
 
-use super::{KIB, MS, S, limits};
+use super::{KIB, MS, limits};
 
 limits! {
     WINDOWS = "Windows and buffers";
     /// A connection that moved less data than this is not a transfer.
     BULK = 256 * KIB, Bytes, Guess;
-    /// A transfer is held back by its window, or by its send buffer, if it is so for at least this share of its busy
-    /// time.
-    HELD = 0.5, Share, Guess;
-    /// The window or buffer does not limit a transfer if it would have let at least this many times the measured rate
-    /// pass.
-    SPARE = 2, Times, Guess;
     /// A transfer must move at least this many windows (or buffers) for its limit to count. Receivers and senders
     /// double them in each round trip in which they fill, so by then they would have grown.
     GROWN_BY = 16, Times, Mechanism;
-    /// If the usual round trip is less than this many times the shortest one, no queue builds up.
-    USUAL_BELOW_TWICE = 2, Times, Guess;
-    /// A reader keeps up if it leaves at most this share of its window unread, in the median.
-    READS_ALONG = 0.25, Share, Guess;
-    /// A rate may exceed window ÷ round trip by this factor: the round trip varies and the window is sampled.
-    BEYOND_WINDOW = 1.25, Times, Guess;
-    /// The window was full if the application read at least this share of the widest window within one round trip.
-    WINDOW_FILLED = 0.9, Share, Guess;
     /// The send buffer limits if at least one in this many samples finds it nearly full. The kernel wakes the writer
     /// when a third is free and the writer refills it: one in three is expected, fewer with few samples.
     BRIMFUL = 8, Times, Mechanism;
     /// The rate computed from data in flight may differ from the acknowledged one by this share. Data in flight is
     /// sampled only once a second.
     IN_FLIGHT_SAMPLED = 0.5, Share, Guess;
-    /// The reader has stopped if the window was closed without a break for at least this share of the sender's wait for
-    /// it.
-    SHUT_SHARE = 2.0 / 3.0, Share, Guess;
     /// A window must be seen closed in at least this many samples. A single one does not tell whether it stayed closed.
     SHUT_SAMPLES = 2, Samples, Sampling;
     /// The first window probe is sent one RTO after the window closed, but no sooner than this (TCP_RTO_MIN).
     FIRST_PROBE = 200 * MS, Time, Kernel;
-    /// A reader is slow if at least this share of the samples finds unread data.
-    UNREAD_SHARE = 0.75, Share, Guess;
     /// A reader is slow only if at least this much lies unread. A reader that keeps up leaves a few segments; this is
     /// more than most programs read at a time.
     UNREAD_BYTES = 16 * KIB, Bytes, Guess;
-    /// If the sender is not on this host, a slow reader's window must be closed in at least this share of the samples,
-    /// unless [`READER_BEHIND`] holds.
-    WINDOW_CLOSED = 0.2, Share, Guess;
-    /// If the window is not closed, received data must lie unread for at least this long for its reader to count as
-    /// slow.
-    READER_BEHIND = 10 * MS, Time, Guess;
-    /// If the window is not closed, received data must also lie unread for at least this many round trips
-    /// ([`READER_BEHIND`]).
-    READER_BEHIND_RTTS = 2, Times, Guess;
 }
 
 limits! {
     OPTIONS = "Options";
     /// The largest receive window without window scaling: the header field has 16 bits.
     UNSCALED_WINDOW = 65_535, Bytes, Rfc;
-    /// A connection that lives at least this long keeps suffering from the loss of its TCP options. A shorter one
-    /// without bulk data does not notice.
-    LASTING = S, Time, Guess;
-    /// The rate may exceed window ÷ smoothed RTT by this share, because the smoothed RTT varies around the path's.
-    CEILING_TOLERANCE = 0.25, Share, Guess;
-    /// A sender that uses at least this share of the largest unscaled window is limited by the window's size. A reader
-    /// that does not keep up would close the window instead.
-    UNSCALED_FILLED = 0.5, Share, Guess;
-    /// A transfer waits for the peer's window if it does so for at least this share of its busy time.
-    WINDOW_WAITS = 0.2, Share, Guess;
-    /// Seen from the receiver, the window holds up a transfer that reaches at least this share of 65,535 bytes per
-    /// round trip.
-    AT_WINDOWS_CEILING = 0.5, Share, Guess;
 }
 
 limits! {
@@ -80,17 +39,12 @@ limits! {
     DELAYED_ACK_LEAST = 30 * MS, Time, Guess;
     /// A single wait that a delayed ACK ended lasts at least this long. The delay is 40 ms, and the wait begins a
     /// moment after it.
-    DELAYED_ACK_WAIT = 36 * MS, Time, Guess;
+    DELAYED_ACK_WAIT = 36 * MS, Time, Kernel;
     /// A path with a longer round trip than this hides the delay of an ACK.
     DELAY_SHOWS = 20 * MS, Time, Mechanism;
-    /// Fewer samples with a segment held by Nagle's algorithm than this, over all connections, are chance.
-    HELD_SAMPLES = 3, Samples, Guess;
     /// A message that Nagle's algorithm holds counts as this many segments: one in flight and one held behind it.
     HELD_SEGMENTS = 2, Segments, Mechanism;
     /// Delayed ACKs are not the cause if more than this many segments are sent per held one. Below 300 Mbit/s, those
     /// 1.5 MB take longer than the delay of a single ACK.
     SENT_PER_HELD = 1_000, Times, Mechanism;
-    /// Two counts of held messages, by timer and by segment, may differ by this share. They are taken at different
-    /// moments.
-    HELD_COUNTS_ALIKE = 0.25, Share, Guess;
 }

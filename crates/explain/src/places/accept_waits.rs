@@ -86,7 +86,10 @@ impl<'a> AcceptWaits<'a> {
         let known: AHashSet<ConnId> = told.iter().filter_map(|(.., end)| *end).collect();
         let others = story.all(&here.listener.accepted);
         let unaccepted = |conn: &Conn| story.samples(conn).is_some_and(|s| s.last.unaccepted);
-        let others = others.filter(|(id, c)| waiting > 1 && !known.contains(id) && unaccepted(c));
+        // A connection that was answered after its last sample has been accepted: the sums of requests have its wait.
+        let answered = |conn: &Conn| !told.is_empty() && conn.bytes_acked > 0;
+        let others = others
+            .filter(|(id, c)| waiting > 1 && !known.contains(id) && unaccepted(c) && !answered(c));
         let served = Served::of(here);
         let standing = others.map(|(id, conn)| {
             let ns = account::of_end(story, conn).of(State::Unaccepted);
@@ -335,24 +338,63 @@ impl<'a> AcceptWaits<'a> {
     }
 
     /// By Little's law, the queue's mean length gives the sum of all waits in it: what is accepted at once and read
-    /// late waits in no queue.
-    pub(crate) fn check(&self) -> Check {
+    /// late waits in no queue. `None` where too few samples found somebody waiting.
+    pub(crate) fn check(&self) -> Option<Check> {
         let story = self.here.story;
         let over_ns = story.end_ns.saturating_sub(story.start_ns);
         let expected = self.waited_ns() as f64 / over_ns.max(1) as f64;
         let socks = self.here.listener.socks.iter();
         let measured: f64 = socks.map(|s| s.mean_queue()).sum();
-        Check {
+        let (waiting, samples) = waiting_samples(self.here);
+        let Some(error) = sampling_error(waiting, samples) else {
+            return self.looks_check();
+        };
+        let off = measured * error;
+        Some(Check {
             formula: "connections in the accept queue, on average over its samples = time that connections waited \
                       for accept() ÷ time recorded"
                 .into(),
             expected: rounded(expected),
             measured: rounded(measured),
             unit: "connections".into(),
-            agrees: expected <= measured * limits::ACCEPT_WAITS_OFF.times() + limits::ACCEPT_WAITS_NOISE.number() && measured <= expected * limits::ACCEPT_WAITS_OFF.times() + limits::ACCEPT_WAITS_NOISE.number(),
-            tolerance: "within a factor of 2: queues are sampled once a second".into(),
-        }
+            agrees: (expected - measured).abs() <= off,
+            tolerance: format!(
+                "± {} (the queue was sampled {samples} times)",
+                rounded(off)
+            ),
+        })
     }
+
+    /// For waits that the samples missed: the longest, by looks at the queue between samples.
+    fn looks_check(&self) -> Option<Check> {
+        let socks = self.here.listener.socks.iter();
+        let (looked, _) = socks
+            .filter_map(|s| s.longest_wait())
+            .max_by_key(|(ns, _)| *ns)?;
+        let longest = self.longest_ns();
+        let ms = |ns: u64| rounded(ns as f64 / 1e6);
+        Some(Check {
+            formula: "longest wait of the first connection in the queue, by looks between samples = longest wait for \
+                      accept()"
+                .into(),
+            expected: ms(longest),
+            measured: ms(looked),
+            unit: "ms".into(),
+            agrees: limits::MOST.reached(looked, longest),
+            tolerance: "at least half of it: a look comes before the wait ends".into(),
+        })
+    }
+}
+
+/// By what share an average over samples may be off, if so many of them found something: the standard error of that
+/// number, and a sample at either end of a wait. `None` if they are too few.
+fn sampling_error(waiting: u64, samples: u64) -> Option<f64> {
+    if waiting < limits::SEEN_TWICE.count() {
+        return None;
+    }
+    let (k, n) = (waiting as f64, samples as f64);
+    let standard = ((1.0 - k / n) / k).sqrt();
+    Some(limits::ACCEPT_WAITS_DEVIATIONS.number() * standard + 2.0 / k)
 }
 
 /// A queue is served in order: a connection that came before an accepted one had been accepted as well, whatever its

@@ -125,7 +125,7 @@ pub(crate) fn missed_check(story: &Story, received: bool, lost: u64, certain: bo
 
 fn least_missed(lost: u64, certain: bool) -> f64 {
     let share = if certain {
-        limits::MISSED.share()
+        limits::SMALL_PART.share()
     } else {
         limits::MISSED_ALL.share()
     };

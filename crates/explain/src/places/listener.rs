@@ -126,7 +126,7 @@ impl<'a> ListenerPlace<'a> {
         // A few drops by another listener do not account for the counters.
         let is_other = |index: &u32| {
             let other = ListenerPlace::at(self.story, *index);
-            other.is_some_and(|l| is_full(&l, limits::LISTENER_DROPS.count()))
+            other.is_some_and(|l| is_full(&l, limits::OFTEN.count()))
         };
         !is_full(self, 1) && other().is_some_and(is_other)
     }

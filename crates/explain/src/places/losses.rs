@@ -116,7 +116,7 @@ impl<'a> Losses<'a> {
 
     /// Whether mostly the last segments of messages were lost, not parts of transfers.
     pub(crate) fn are_tails(&self) -> bool {
-        self.tail_share() >= limits::TAILS.share()
+        self.tail_share() >= limits::MOST.share()
     }
 
     /// Whether almost none of it was dropped on this host.

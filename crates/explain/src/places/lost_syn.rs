@@ -61,7 +61,7 @@ impl ConnectTimes {
         let patient = took
             .min()
             .unwrap_or(0)
-            .saturating_mul(limits::PATIENT_ROUND_TRIPS.count());
+            .saturating_mul(limits::SEVERAL_TIMES.count());
         for (id, conn) in story.all(clients) {
             let established = conn.connect_ns();
             let given_up = gave_up(story, conn).filter(|waited| *waited >= patient);
@@ -282,7 +282,7 @@ impl ConnectTimes {
 
     /// A SYN that was dropped is retransmitted after the initial timeout, no sooner, no later.
     pub(crate) fn retry_check(&self) -> Option<Check> {
-        if self.after_one.len() < limits::RETRIES_KNOWN.as_usize() {
+        if self.after_one.len() < limits::A_FEW.as_usize() {
             return None;
         }
         let took = median(&mut self.after_one.clone())? as f64 / 1e6;
@@ -293,8 +293,8 @@ impl ConnectTimes {
             measured: analysis::words::rounded(took),
             unit: "ms".into(),
             agrees: (took - limits::SYN_TIMEOUT.ms() as f64).abs()
-                <= limits::SYN_TIMEOUT.ms() as f64 * limits::RETRY_TOLERANCE.share(),
-            tolerance: "± 15 %".into(),
+                <= limits::SYN_TIMEOUT.ms() as f64 * limits::ALIKE.share(),
+            tolerance: "± 20 %".into(),
         })
     }
 

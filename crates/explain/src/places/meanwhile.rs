@@ -13,6 +13,9 @@ use crate::places::listener::SHOWN_ROWS;
 use crate::places::slow_exchanges::{Keeper, SlowService, Told, fetched_from, sleeps, slept};
 use crate::say::{Quantity, say};
 
+/// Smaller shares of the time are not named.
+const SHOWN_PART: f64 = 0.05;
+
 /// What a server did in the time of a request.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum What {
@@ -181,14 +184,14 @@ impl<'a> Meanwhile<'a> {
             (at, both.min(asked.await_ns).min(x.think_ns), row)
         });
         let longest = within.max_by_key(|(_, ns, _)| *ns)?;
-        (limits::DID_MOST.reached(longest.1, x.think_ns) && longest.1 > 0).then_some(longest)
+        (limits::MOST.reached(longest.1, x.think_ns) && longest.1 > 0).then_some(longest)
     }
 
     /// What took most of the time, if one thing did.
     pub(crate) fn mostly(&self) -> Option<(&What, u64)> {
         let longest = self.spent.iter().max_by_key(|(_, ns)| **ns)?;
         let (what, ns) = (longest.0, *longest.1);
-        limits::DID_MOST
+        limits::MOST
             .reached(ns, self.whole_ns)
             .then_some((what, ns))
     }
@@ -202,7 +205,7 @@ impl<'a> Meanwhile<'a> {
     pub(crate) fn step(&self) -> Step {
         let mut parts: Vec<(&What, u64)> = self.spent.iter().map(|(w, ns)| (w, *ns)).collect();
         parts.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
-        parts.retain(|(_, ns)| self.share(*ns) >= limits::DID_SOME.share());
+        parts.retain(|(_, ns)| self.share(*ns) >= SHOWN_PART);
         let told = parts.into_iter();
         let told: Vec<String> = told
             .map(|(what, ns)| {
@@ -235,7 +238,7 @@ impl<'a> Meanwhile<'a> {
         }
         let longest = spent.into_iter().max_by_key(|(_, ns)| *ns);
         let longest =
-            longest.filter(|(_, ns)| *ns as f64 >= limits::DID_MOST.share() * silence.ns() as f64);
+            longest.filter(|(_, ns)| *ns as f64 >= limits::MOST.share() * silence.ns() as f64);
         let whole = Quantity::ns(silence.ns());
         Some(match longest {
             Some((what, ns)) => {
@@ -276,7 +279,7 @@ impl<'a> Meanwhile<'a> {
     /// Sleep as the exchanges have it, and as the scheduler's waits do, ns; `None` where threads slept little.
     pub(crate) fn slept_ns(&self) -> Option<(u64, u64)> {
         let (slept, told) = self.slept_ns;
-        limits::DID_MOST
+        limits::MOST
             .reached(slept, self.whole_ns)
             .then_some((slept, told))
     }

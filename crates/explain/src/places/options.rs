@@ -139,7 +139,7 @@ impl<'a> WithoutOptions<'a> {
         }
         let waiting = senders
             .iter()
-            .filter(|e| rwnd_share(&[**e]) >= limits::WINDOW_WAITS.share());
+            .filter(|e| rwnd_share(&[**e]) >= limits::SMALL_PART.share());
         let (mut queued, mut all) = (0, 0_usize);
         for end in waiting {
             // Unknown for one that no sample found with data in flight.
@@ -162,7 +162,7 @@ impl<'a> WithoutOptions<'a> {
 pub(crate) fn any_lasts(story: &Story, ids: &[ConnId]) -> bool {
     let lasts = |c: &Conn| {
         let age = story.end_ns.saturating_sub(c.start_ns);
-        c.outcome == Outcome::Open && age >= limits::LASTING.ns()
+        c.outcome == Outcome::Open && age >= limits::SENDING.ns()
     };
     story.all(ids).any(|(_, c)| lasts(c))
 }
@@ -363,7 +363,7 @@ impl ThroughputLoss {
         let filled = rate / ceiling;
         let bytes_per_s = Quantity::rate(rate).rows(self.slow.iter().filter_map(|f| f.row).take(2));
         let of_window = Quantity::share(filled);
-        (filled >= limits::UNSCALED_FILLED.share()).then(|| {
+        (filled >= limits::MOST.share()).then(|| {
             say!(
                 "they moved a median of {bytes_per_s}, {of_window} of what a window of 65,535 bytes \
                  allows: it is small, not closed",
@@ -385,8 +385,8 @@ impl ThroughputLoss {
             expected: mbit(ceiling),
             measured: mbit(rate),
             unit: "Mbit/s".into(),
-            agrees: rate <= ceiling * (1.0 + limits::CEILING_TOLERANCE.share()),
-            tolerance: "at most 25 % above it".into(),
+            agrees: rate <= ceiling * (1.0 + limits::ALIKE.share()),
+            tolerance: "at most 20 % above it".into(),
         })
     }
 }

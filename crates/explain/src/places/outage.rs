@@ -66,9 +66,9 @@ impl Outage {
         let accepted = accepted.filter(|(_, c)| self.keeps_unaccepted(story, c));
         clients
             .chain(accepted)
-            .take(limits::SEVERAL_HANG.as_usize())
+            .take(limits::OFTEN_TO_SEVERAL.as_usize())
             .count()
-            == limits::SEVERAL_HANG.as_usize()
+            == limits::OFTEN_TO_SEVERAL.as_usize()
     }
 
     fn middle_ns(&self) -> u64 {

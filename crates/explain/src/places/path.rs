@@ -8,7 +8,7 @@ use analysis::stats::{median, ratio};
 use analysis::{Conn, ConnId, Outcome, Side, Story, Stuck, Transfer, Way};
 use recording::{Addr, RowRef, counter};
 
-use crate::checks::same_count;
+use crate::checks::at_least;
 use crate::finding::{Check, Role, Scope};
 use crate::limits;
 use crate::lost::Lost;
@@ -55,7 +55,7 @@ pub(crate) fn ends(story: &Story) -> impl Iterator<Item = End<'_>> {
 
 /// The paths of a story that leave their host, in a fixed order.
 pub(crate) fn paths(story: &Story) -> Vec<Path<'_>> {
-    paths_of(story, limits::PATH_SEGMENTS.count())
+    paths_of(story, limits::ENOUGH.count())
 }
 
 /// The same, with the ends that sent at least this many segments.
@@ -121,10 +121,11 @@ impl<'a> Path<'a> {
     pub(crate) fn counted_again(&self) -> Option<Check> {
         let rise = |name| self.story.counters.rise(self.netns, name).by;
         let after = rise(counter::RETRANS_SEGS).checked_sub(rise(counter::TCP_SYN_RETRANS))?;
-        let formula = "RetransSegs − TCPSynRetrans of the namespace = segments seen retransmitted";
+        // The kernel reports a retransmission once for all segments that it sends together.
+        let formula = "RetransSegs − TCPSynRetrans of the namespace ≥ retransmissions seen";
         let seen = self.story.transfers.resent_in(self.netns);
         let covered = self.story.counters.covers(self.netns);
-        covered.then(|| same_count(formula, after, seen, "segments"))
+        covered.then(|| at_least(formula, seen, after, "segments"))
     }
 
     /// The path, as a scope and a sentence name it.
@@ -171,9 +172,8 @@ fn sent_full(conn: &Conn, mss: u32, since_ns: u64) -> bool {
         return false;
     };
     let short =
-        to.saturating_sub(from) <= limits::SHORT_LIVED.ns() && conn.outcome == Outcome::Closed;
-    let large =
-        conn.mss >= mss && conn.bytes_acked >= limits::FULL_SEGMENTS.count() * u64::from(mss);
+        to.saturating_sub(from) <= limits::BETWEEN_SAMPLES.ns() && conn.outcome == Outcome::Closed;
+    let large = conn.mss >= mss && conn.bytes_acked >= limits::ENOUGH.count() * u64::from(mss);
     short && large && conn.sampled.is_none() && to >= since_ns
 }
 

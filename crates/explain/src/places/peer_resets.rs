@@ -130,7 +130,7 @@ fn phase(story: &Story, conn: &Conn, at_ns: u64) -> Phase {
     };
     let paused = |from: Option<u64>, to: u64| {
         let ns = to.checked_sub(from?)?;
-        (ns >= limits::BETWEEN_REQUESTS.ns()).then_some(ns)
+        (ns >= limits::ASKED_ABOUT.ns()).then_some(ns)
     };
     let silent = last.bytes_received == conn.bytes_received;
     if last.peer_closed {
@@ -159,8 +159,8 @@ impl<'a> PeerResets<'a> {
     /// Whether there are more than a few, and not all at one moment.
     pub(crate) fn is_often(&self) -> bool {
         let times = self.all.iter().map(|r| r.time_ns);
-        self.all.len() >= limits::RESET_OFTEN.as_usize()
-            && self.share() >= limits::PEER_RESETS_SHARE.share()
+        self.all.len() >= limits::OFTEN.as_usize()
+            && self.share() >= limits::FAILED_SHARE.share()
             && spread(times) >= limits::ONE_MOMENT.ns()
     }
 
@@ -212,9 +212,9 @@ pub(crate) fn spread(times: impl Iterator<Item = u64> + Clone) -> u64 {
 /// The pause, ns, at which most of them are; `None` where pauses are of all lengths, or too few to tell.
 pub(crate) fn usual(pauses: &[u64]) -> Option<u64> {
     let usual = median(&mut pauses.to_vec())?;
-    let near = |ns: &&u64| ns.abs_diff(usual) as f64 <= limits::PAUSES_NEAR.share() * usual as f64;
+    let near = |ns: &&u64| ns.abs_diff(usual) as f64 <= limits::ALIKE.share() * usual as f64;
     let near = pauses.iter().filter(near).count();
-    (near >= limits::RESET_OFTEN.as_usize() && limits::PAUSES_CLUSTER.reached(near, pauses.len()))
+    (near >= limits::OFTEN.as_usize() && limits::NEARLY_ALL.reached(near, pauses.len()))
         .then_some(usual)
 }
 
@@ -231,8 +231,8 @@ pub(crate) fn rule_out(whole: &Whole, counts: impl Fn(&Reset) -> bool) -> Verdic
         let (n, of) = (place.count(), place.of);
         let resets = || Quantity::of(n, "reset").rows(place.rows());
         every([
-            Test::events(n, of, &limits::RESET_OFTEN, says(resets(), of)),
-            Test::share(n, of, &limits::PEER_RESETS_SHARE, says(resets(), of)),
+            Test::events(n, of, &limits::OFTEN, says(resets(), of)),
+            Test::share(n, of, &limits::FAILED_SHARE, says(resets(), of)),
         ])
     });
     let of = whole.story.conns.iter().filter(|c| is_client(c)).count() as u64;
@@ -240,7 +240,7 @@ pub(crate) fn rule_out(whole: &Whole, counts: impl Fn(&Reset) -> bool) -> Verdic
         every([Test::events(
             0,
             of,
-            &limits::RESET_OFTEN,
+            &limits::OFTEN,
             says(Quantity::of(0u64, "reset"), of),
         )])
     };

@@ -22,6 +22,8 @@ use crate::{sentence, shell};
 
 /// The most processes that one command names.
 const MAX_NAMED: usize = 16;
+/// Rivals with a smaller share of what all had are not named.
+const SHOWN_RIVAL: f64 = 0.05;
 
 /// What ran on the CPUs that a thread waited for.
 pub(crate) struct Rivals<'a> {
@@ -90,7 +92,7 @@ impl<'a> Rivals<'a> {
             *on_cpu.entry(group.cpu).or_default() += group.count;
         }
         let all: u64 = on_cpu.values().sum();
-        let often = |n: &u64| *n as f64 >= limits::PRESENT.share() * all as f64;
+        let often = |n: &u64| *n as f64 >= limits::SMALL_PART.share() * all as f64;
         let seen = on_cpu.iter().filter(|(_, n)| often(n)).map(|(cpu, _)| *cpu);
         let cpus: Vec<u32> = match cpu {
             Some(cpu) => vec![cpu],
@@ -132,7 +134,7 @@ impl<'a> Rivals<'a> {
         let first = |r: &Rival| {
             shares
                 .get(&r.pid)
-                .is_some_and(|s| *s <= limits::COMES_FIRST.share())
+                .is_some_and(|s| *s <= limits::SMALL_PART.share())
         };
         self.others.retain(first);
         self
@@ -140,7 +142,7 @@ impl<'a> Rivals<'a> {
 
     /// Whether they are the ones that the thread waited for.
     pub(crate) fn explain_the_wait(&self) -> bool {
-        limits::SEEN_MEANWHILE.reached(self.explained_ns(), self.thread.waited_ns())
+        limits::MOST.reached(self.explained_ns(), self.thread.waited_ns())
     }
 
     /// CPU time there of its own service, s: of its other workers, and of the other threads of its process.
@@ -222,7 +224,7 @@ impl<'a> Rivals<'a> {
 
     /// Whether it had enough of the CPU to be named.
     fn matters(&self, rival: &Rival) -> bool {
-        rival.seconds >= limits::RIVAL.share() * self.seconds()
+        rival.seconds >= SHOWN_RIVAL * self.seconds()
     }
 
     /// What had the CPU meanwhile.
@@ -242,20 +244,32 @@ impl<'a> Rivals<'a> {
         .rows(self.others.iter().map(|r| r.row).take(SHOWN_ROWS))
     }
 
-    /// While a thread waits for a CPU, another one has it.
+    /// While a thread waits for a CPU, something else has it: another thread, a softirq, the hypervisor.
     pub(crate) fn check(&self) -> Check {
-        let (waited, others) = (self.thread.waited_ns() as f64 / 1e9, self.seconds());
+        let cpus = self.story.cpus.all();
+        let busy: Vec<f64> = cpus
+            .filter(|c| self.cpus.contains(&c.number))
+            .map(|c| (1.0 - c.idle) * self.story.seconds())
+            .collect();
+        // The profile has only what was recorded, /proc/stat all.
+        let (others, source) = if busy.len() == self.cpus.len() {
+            let own = self.thread.on_cpu_ns() as f64 / 1e9;
+            ((busy.iter().sum::<f64>() - own).max(0.0), "/proc/stat")
+        } else {
+            (self.seconds(), "profile")
+        };
+        let waited = self.thread.waited_ns() as f64 / 1e9;
         Check {
             formula: format!(
-                "CPU time of others on {} (profile) ≥ time that {} waited for it (scheduler)",
+                "time that {} was busy with others ({source}) ≥ time that {} waited for it (scheduler)",
                 self.place(),
                 self.thread.comm
             ),
             expected: rounded(waited),
             measured: rounded(others),
             unit: "s".into(),
-            agrees: others >= limits::ALL_THE_WHILE.share() * waited,
-            tolerance: "at most 20 % below: the profile misses some".into(),
+            agrees: limits::NEARLY_ALL.reached(others, waited),
+            tolerance: "at most 10 % below: both are counted over slightly different times".into(),
         }
     }
 
@@ -263,7 +277,7 @@ impl<'a> Rivals<'a> {
     pub(crate) fn free_cpu(&self) -> Option<(u32, f64)> {
         let cpus = self.story.cpus.all();
         let free =
-            cpus.filter(|c| c.idle >= limits::ROOM.share() && !self.cpus.contains(&c.number));
+            cpus.filter(|c| c.idle >= limits::MOST.share() && !self.cpus.contains(&c.number));
         let most = free.max_by(|a, b| a.idle.total_cmp(&b.idle));
         most.map(|c| (c.number, c.idle))
     }

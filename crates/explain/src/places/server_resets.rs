@@ -66,7 +66,7 @@ pub(crate) fn places<'a>(
     listener_places(story).filter_map(move |here| {
         let mut all = by_listener.remove(&here.index)?;
         if let Some(closed) = here.listener.closed_ns {
-            all.retain(|(_, _, s)| s.time_ns.saturating_add(limits::GOING_DOWN.ns()) < closed);
+            all.retain(|(_, _, s)| s.time_ns.saturating_add(limits::BETWEEN_SAMPLES.ns()) < closed);
         }
         let resets = ServerResets { here, closing, all };
         resets.matters().then_some(resets)
@@ -95,8 +95,8 @@ impl<'a> ServerResets<'a> {
             (Some(first), Some(last)) => last - first,
             _ => 0,
         };
-        let many = self.all.len() >= limits::RESET_OFTEN.as_usize()
-            && self.share() >= limits::SERVER_RESETS_SHARE.share();
+        let many = self.all.len() >= limits::OFTEN.as_usize()
+            && self.share() >= limits::FAILED_SHARE.share();
         many && span >= limits::ONE_MOMENT.ns() || self.met_one_again()
     }
 

@@ -193,8 +193,8 @@ impl<'a> SlowService<'a> {
             return self.exchanges.silent_now;
         }
         let silence = self.exchanges.silence?;
-        let waited = silence.open >= limits::SEVERAL_HANG.count()
-            && self.count as f64 <= limits::STILL_OPEN.times() * silence.open as f64;
+        let waited = silence.open >= limits::OFTEN_TO_SEVERAL.count()
+            && self.count as f64 <= limits::TWICE.times() * silence.open as f64;
         let is_one = silence.ns() >= limits::OUTAGE.ns() && self.would_have_answered(silence);
         (matches!(self.rule, Rule::Excess(_)) && waited && is_one).then_some(silence)
     }
@@ -215,14 +215,14 @@ impl<'a> SlowService<'a> {
             let asked = transfer.segments();
             let fills =
                 limits::MOST.reached(asked.saturating_mul(took_ns / slow), transfer.span_ns);
-            (asked >= limits::ASKED_SEVERAL.count() && fills).then_some((*slow, asked))
+            (asked >= limits::A_FEW.count() && fills).then_some((*slow, asked))
         };
         let waiting = of_conn.iter().filter_map(waiting);
         let (told, asked) = waiting.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         // Not all slow exchanges are recorded individually: at least half of what these connections asked is slow.
         told > 0
-            && limits::WAITS_OF_SLOW.reached(told, self.slow.len())
-            && asked <= self.count.saturating_mul(limits::ASKED_EACH.count())
+            && limits::NEARLY_ALL.reached(told, self.slow.len())
+            && asked <= self.count.saturating_mul(limits::TWICE.count())
     }
 
     /// Whether most of the service time of its slow exchanges is known from threads that did nothing else.
@@ -367,7 +367,7 @@ impl<'a> SlowService<'a> {
         let quantile = |s: f64| Quantity::ns((s * 1e9) as u64);
         match all
             .response()
-            .filter(|_| all.all.exchanges >= limits::PERCENTILES.count())
+            .filter(|_| all.all.exchanges >= limits::ENOUGH.count())
         {
             Some(p) => say!(
                 "Answered {answered}: half within {p50_ms}, 99 % within {p99_ms}.",
@@ -451,7 +451,7 @@ pub(crate) fn refuted(exchanges: &Exchanges) -> Vec<Option<Answered>> {
             _ => Some(Answered::unknown(why)),
         }];
     };
-    if all.exchanges < limits::PERCENTILES.count() {
+    if all.exchanges < limits::ENOUGH.count() {
         let few = Quantity::of(all.exchanges, "request");
         return vec![Some(Answered::unknown(format!(
             "the usual time is unknown with {few}"
@@ -504,18 +504,13 @@ pub(crate) fn refuted(exchanges: &Exchanges) -> Vec<Option<Answered>> {
             &limits::SLOW_SHARE,
             many_step.clone(),
         )]),
-        every([Test::events(many, of, &limits::PERCENTILES, many_step)]),
-        every([Test::events(
-            given_up,
-            asked,
-            &limits::GAVE_UP,
-            given_up_step,
-        )]),
+        every([Test::events(many, of, &limits::ENOUGH, many_step)]),
+        every([Test::events(given_up, asked, &limits::OFTEN, given_up_step)]),
         every([Test::lasts(longest_ns, &limits::STALL, says())]),
     ];
     let own = [
         every([Test::share(most, of, &limits::SLOW_SHARE, most_step)]),
-        every([Test::lasts(thought, &limits::KEPT_FROM_WORK, thought_step)]),
+        every([Test::lasts(thought, &limits::RECORDED_WAIT, thought_step)]),
     ];
     ways.into_iter()
         .chain(own.into_iter().filter(|_| server))

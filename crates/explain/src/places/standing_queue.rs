@@ -69,7 +69,7 @@ impl<'a> Queue<'a> {
         };
         let deep = !queue.late.is_empty() || queue.wait_us() >= limits::QUEUE_DELAY_ALONE.us();
         let little = queue.loss() <= limits::QUEUE_LOSS.share() || queue.is_full(least);
-        (deep && little && rwnd_share(&queue.bulk) <= limits::QUEUE_RWND.share()).then_some(queue)
+        (deep && little && rwnd_share(&queue.bulk) <= limits::MOST.share()).then_some(queue)
     }
 
     /// Packets were lost when it was this long: its end drops.

@@ -40,7 +40,7 @@ pub(crate) fn check<'c>(
     let schedule = schedules.values().next()?;
     let times = schedule.iter().take(most.min(SHOWN_TIMES));
     let times: Vec<String> = times.map(|ns| duration(*ns)).collect();
-    (late >= limits::LATE_CONNECTS.count()).then(|| {
+    (late >= limits::A_FEW.count()).then(|| {
         same_count(
             &format!(
                 "connects that completed on a tick of their namespace's SYN timer after as many retransmissions ({}) \

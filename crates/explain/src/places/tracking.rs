@@ -108,7 +108,7 @@ impl Kind for Tracked {
 
 /// The table had no room for another entry.
 pub(crate) const FULL: Limited<Tracked> = from(
-    &limits::CONNTRACK_FULL,
+    &limits::NEARLY_ALL,
     "of the entries of its table in use",
     |at| match &at.table {
         Some(table) => Known::share(table.held, table.most, table.told()),
@@ -118,7 +118,7 @@ pub(crate) const FULL: Limited<Tracked> = from(
 
 /// It dropped SYNs.
 pub(crate) const DROPPED: Limited<Tracked> = from(
-    &limits::UNANSWERED,
+    &limits::FAILED_AGAIN,
     "whose SYN it dropped",
     |at| match &at.table {
         Some(table) if at.lost == 0 && table.dropped > 0 => Known::Not(
@@ -141,9 +141,9 @@ pub(crate) const NOT_INSERTED: Limited<Tracked> = from(
 );
 
 /// SYNs were dropped when as many connections had an entry as at any time: no more are available.
-pub(crate) const NO_PORT_LEFT: Limited<Tracked> = from(&limits::SNAT_FULL, HELD, |at| at.held());
+pub(crate) const NO_PORT_LEFT: Limited<Tracked> = from(&limits::NEARLY_ALL, HELD, |at| at.held());
 /// Ports were left when SYNs were dropped.
-pub(crate) const PORTS_LEFT: Limited<Tracked> = below(&limits::SNAT_FULL, HELD, |at| at.held());
+pub(crate) const PORTS_LEFT: Limited<Tracked> = below(&limits::NEARLY_ALL, HELD, |at| at.held());
 const HELD: &str = "of the maximum of entries existed when SYNs were dropped";
 
 /// A full range drops the next SYN as well.
@@ -282,7 +282,7 @@ impl<'a> Tracking<'a> {
 /// The connections with an entry, if they fill the range.
 fn fullest(place: &UnansweredSyns) -> Option<(u64, u64)> {
     let [open, lingering] = [0, limits::TRACKED_LINGERS.ns()].map(|ns| held(place, ns));
-    let is_full = |(least, most): (u64, u64)| most > 0 && limits::SNAT_FULL.reached(least, most);
+    let is_full = |(least, most): (u64, u64)| most > 0 && limits::NEARLY_ALL.reached(least, most);
     if lingering.is_some_and(is_full) {
         lingering
     } else {

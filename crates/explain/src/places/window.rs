@@ -57,7 +57,7 @@ impl Allowance {
 
     /// It allowed far more than passed: its size is not the limit.
     pub(crate) fn has_room(&self) -> bool {
-        self.rate * limits::SPARE.times() <= self.per_s()
+        self.rate * limits::TWICE.times() <= self.per_s()
     }
 
     /// It was filled once per round trip, for longer than it takes to grow, and no queue stood: the path had room.
@@ -68,11 +68,11 @@ impl Allowance {
     /// It was filled once per round trip, for longer than it takes to grow. Where it is the limit, less stands in
     /// queues than it holds itself: the round trip is below twice the shortest.
     pub(crate) fn is_filled(&self) -> bool {
-        let below = f64::from(self.usual_rtt_us)
-            < limits::USUAL_BELOW_TWICE.times() * f64::from(self.min_rtt_us);
+        let below =
+            f64::from(self.usual_rtt_us) < limits::TWICE.times() * f64::from(self.min_rtt_us);
         let per_s = f64::from(self.bytes) / f64::from(self.usual_rtt_us) * 1e6;
         self.is_too_small()
-            || below && self.is_lasting() && self.rate * limits::SPARE.times() > per_s
+            || below && self.is_lasting() && self.rate * limits::TWICE.times() > per_s
     }
 
     /// Round trips were as on an empty path.
@@ -135,7 +135,7 @@ pub(crate) fn held_back(story: &Story) -> Vec<HeldBack<'_>> {
         all: ends.len() as u64,
         held: ends
             .into_iter()
-            .filter(|e| rwnd_share(&[*e]) >= limits::HELD.share())
+            .filter(|e| rwnd_share(&[*e]) >= limits::MOST.share())
             .collect(),
     });
     places.filter(|p| !p.held.is_empty()).collect()
@@ -153,5 +153,5 @@ pub(crate) fn waited_for_window(end: &End) -> Option<Answered> {
         "a transfer waited {window_limited} of its busy time for the peer's window",
         window_limited = Quantity::share(share).rows(sample_rows(&[*end]))
     );
-    every([Test::from(share, &limits::HELD, step)])
+    every([Test::from(share, &limits::MOST, step)])
 }

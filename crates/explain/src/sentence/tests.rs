@@ -109,6 +109,7 @@ fn commands_in_sentences_are_filled_in_by_sentence() {
         "explain/src/lib.rs",
         "explain/src/limits/page.rs",
         "explain/src/schema.rs",
+        "explain/src/who_wins/page.rs",
         "view/src/book.rs",
     ];
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

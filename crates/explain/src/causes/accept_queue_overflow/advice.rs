@@ -12,6 +12,9 @@ use crate::places::listener::{raise_backlog, roomy_backlog};
 use crate::scope::{namespace, process};
 use crate::shell;
 
+/// Arrivals exceed accepts by this factor where a longer queue fills as well.
+const ADVISED_OVERLOAD: f64 = 1.05;
+
 /// Why the queue was too short.
 enum Strain {
     /// More arrived per second than were taken.
@@ -25,7 +28,7 @@ enum Strain {
 impl Overflow<'_> {
     fn strain(&self) -> Strain {
         match (self.rates(), self.outage) {
-            (Some((arrived, taken)), _) if arrived > taken * limits::OVERLOAD.times() => {
+            (Some((arrived, taken)), _) if arrived > taken * ADVISED_OVERLOAD => {
                 Strain::Overload(arrived, taken)
             }
             (Some((arrived, _)), Some(outage)) if arrived > 0.0 => {

@@ -99,7 +99,7 @@ impl<'a> Rejected<'a> {
 fn judge(place: &UnansweredSyns) -> Option<Finding> {
     let rejected = Rejected::of(place).filter(|_| place.is_rejected())?;
     let (story, at, n, of) = (place.story, place.at, rejected.in_vain(), rejected.tried);
-    if n < limits::UNREACHABLE.count() || !limits::UNREACHABLE_SHARE.reached(n, of) {
+    if n < limits::FAILED_AGAIN.count() || !limits::FAILED_SHARE.reached(n, of) {
         return None;
     }
     let scope = rejected.scope();
@@ -252,10 +252,7 @@ fn neighbours(rejected: &Rejected) -> Vec<Advice> {
     };
     // The limit is on the sum over all namespaces.
     let table = story.structures.get(0, structure).map(|s| s.fullest);
-    let full = table.filter(|t| {
-        t.share()
-            .is_some_and(|s| s >= limits::NEIGHBOURS_FULL.share())
-    });
+    let full = table.filter(|t| t.share().is_some_and(|s| s >= limits::NEARLY_ALL.share()));
     let more = full.and_then(|t| more_neighbours(story, structure, t.entries));
     let addr = rejected.place.at.addr;
     let flush = flush_neighbours(
@@ -322,7 +319,7 @@ pub(super) fn refuted(place: &UnansweredSyns) -> Option<Answered> {
         )
     };
     every([
-        Test::events(n, of, &limits::UNREACHABLE, says()),
-        Test::share(n, of, &limits::UNREACHABLE_SHARE, says()),
+        Test::events(n, of, &limits::FAILED_AGAIN, says()),
+        Test::share(n, of, &limits::FAILED_SHARE, says()),
     ])
 }

@@ -49,7 +49,7 @@ fn go_on(place: &Refusals) -> bool {
         .clients()
         .filter(|c| other_family.stood_ns(c).is_some());
     let served = served.count() as f64;
-    served > 0.0 && served >= limits::GO_ON.share() * place.refused() as f64
+    served > 0.0 && served >= limits::NEARLY_ALL.share() * place.refused() as f64
 }
 
 /// Why they are probes; `None` when a client may lack the service.
@@ -105,8 +105,8 @@ fn interval_ns(place: &Refusals) -> Option<u64> {
     let usual = median(&mut gaps.clone())?;
     let alike = gaps
         .iter()
-        .filter(|gap| gap.abs_diff(usual) as f64 <= limits::PROBE_REGULAR.share() * usual as f64);
-    limits::PROBE_MOST
+        .filter(|gap| gap.abs_diff(usual) as f64 <= limits::ALIKE.share() * usual as f64);
+    limits::NEARLY_ALL
         .reached(alike.count(), gaps.len())
         .then_some(usual)
 }

@@ -6,6 +6,9 @@ use analysis::words::{figure, percent, rounded};
 use crate::limits;
 use crate::vocabulary::*;
 
+/// Throttling is counted per CPU: beyond this share it does not tell how much time was left.
+const ADVISED_MOST_OFF: f64 = 0.95;
+
 /// A cgroup that was throttled.
 pub(super) struct Quota<'a> {
     pub(super) cgroup: &'a str,
@@ -23,8 +26,7 @@ pub(super) struct Quota<'a> {
 
 /// Whether a thread waited for about as long as a cgroup was throttled.
 fn adds_up(waited: f64, throttled: f64) -> bool {
-    waited >= limits::QUOTA_WAIT_LEAST.share() * throttled
-        && waited <= limits::QUOTA_WAIT_MOST.times() * throttled
+    waited >= limits::MOST.share() * throttled && waited <= limits::TWICE.times() * throttled
 }
 
 impl<'a> Quota<'a> {
@@ -55,7 +57,7 @@ impl<'a> Quota<'a> {
                 true => {
                     let most_ms = periods_of(cgroup)
                         .map_or(*ms, |(n, _)| n as f64 * limits::QUOTA_PERIOD.ms() as f64);
-                    ms.min(most_ms) >= limits::THROTTLED.share() * waited_ms
+                    ms.min(most_ms) >= limits::MOST.share() * waited_ms
                 }
                 false => may_guess && adds_up(waited_ms, *ms),
             })
@@ -116,7 +118,7 @@ impl<'a> Quota<'a> {
             unit: "s".into(),
             agrees: adds_up(waited, throttled),
             tolerance:
-                "± 60 %: the thread also waits for others, and sleeps through some throttling"
+                "half to twice that: the thread also waits for others, and sleeps through some throttling"
                     .into(),
         }];
         if let Some(cpus) = self.cpus {
@@ -127,7 +129,7 @@ impl<'a> Quota<'a> {
                 expected: rounded(granted),
                 measured: rounded(ran),
                 unit: "s".into(),
-                agrees: ran <= limits::QUOTA_OVERRUN.times() * granted,
+                agrees: ran <= (1.0 + limits::ALIKE.share()) * granted,
                 tolerance: "not above it by more than 20 %".into(),
             });
         }
@@ -138,7 +140,7 @@ impl<'a> Quota<'a> {
     /// much again, and at least twice its quota for bursts.
     pub(super) fn enough(&self, story: &Story, used: f64) -> f64 {
         let off = self.throttled_ms / 1e3 / story.seconds().max(1e-3);
-        let wanted = used / (1.0 - off.min(limits::QUOTA_MOST_OFF.share()));
+        let wanted = used / (1.0 - off.min(ADVISED_MOST_OFF));
         let average = (wanted * 15.0).ceil() / 10.0;
         average.max(self.cpus.unwrap_or(0.0) * 2.0)
     }

@@ -18,7 +18,7 @@ pub(super) fn find(story: &Story) -> Option<Finding> {
     let wanted = spent.busy_ms();
     let share = spent.steal_ms as f64 / wanted.max(1) as f64;
     let of_time = spent.steal_ms as f64 / spent.total_ms().max(1) as f64;
-    if of_time < limits::PRESSURE.share() || spent.steal_ms < limits::STEAL.ms() {
+    if of_time < limits::SMALL_PART.share() || spent.steal_ms < limits::STEAL.ms() {
         return None;
     }
     let rows = cpus.iter().flat_map(|c| c.rows).take(2 * SHOWN_ROWS);
@@ -115,7 +115,7 @@ pub(super) fn refuted(story: &Story) -> Option<Answered> {
     every([Test::share(
         spent.steal_ms,
         spent.total_ms(),
-        &limits::PRESSURE,
+        &limits::SMALL_PART,
         step,
     )])
 }

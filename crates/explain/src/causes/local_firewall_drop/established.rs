@@ -77,7 +77,7 @@ fn judge(walled: &Walled) -> Option<Finding> {
     // Resets and bare acknowledgements are not retransmitted; one data frame may be several segments (GRO).
     let was_data = limits::MOST.reached(losses.lost, dropped);
     let share = losses.share();
-    if dropped < limits::FIREWALL_DROPS_DATA.count()
+    if dropped < limits::OFTEN_TO_ONE.count()
         || !was_data
         || share < limits::LOSS_GOVERNS.share()
         || losses.are_elsewhere()
@@ -234,7 +234,7 @@ pub(super) fn refuted(whole: &Whole) -> Vec<Option<Answered>> {
                 .take(SHOWN_ROWS)
                 .collect()
         };
-        let few = limits::LOSS_GOVERNS.reached(n, of) && n < limits::FIREWALL_DROPS_DATA.count();
+        let few = limits::LOSS_GOVERNS.reached(n, of) && n < limits::OFTEN_TO_ONE.count();
         if few {
             let step = says(n, rows(), of);
             return Some(Answered::unknown(format!(
@@ -243,7 +243,7 @@ pub(super) fn refuted(whole: &Whole) -> Vec<Option<Answered>> {
             )));
         }
         every([
-            Test::events(n, of, &limits::FIREWALL_DROPS_DATA, says(n, rows(), of)),
+            Test::events(n, of, &limits::OFTEN_TO_ONE, says(n, rows(), of)),
             Test::share(n, of, &limits::LOSS_GOVERNS, says(n, rows(), of)),
         ])
     });
@@ -257,10 +257,5 @@ pub(super) fn refuted(whole: &Whole) -> Vec<Option<Answered>> {
         whole.packets(),
     );
     let step = says(n, Vec::new(), of);
-    vec![every([Test::events(
-        n,
-        of,
-        &limits::FIREWALL_DROPS_DATA,
-        step,
-    )])]
+    vec![every([Test::events(n, of, &limits::OFTEN_TO_ONE, step)])]
 }

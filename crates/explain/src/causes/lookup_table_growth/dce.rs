@@ -31,8 +31,8 @@ impl Walk<'_> {
         let per_s = ratio(added as f64, ns as f64 / 1e9)?;
         let entries = per_s * seconds;
         let fits =
-            (entries - full.entries as f64).abs() <= limits::DCE_RATE.share() * full.entries as f64;
-        (self.kind.structure == "dce" && added >= limits::DCE_ADDED.count() && fits).then_some(
+            (entries - full.entries as f64).abs() <= limits::ALIKE.share() * full.entries as f64;
+        (self.kind.structure == "dce" && added >= limits::ENOUGH.count() && fits).then_some(
             SinceBoot {
                 per_s,
                 days: seconds / 86_400.0,
@@ -58,7 +58,7 @@ impl Walk<'_> {
             agrees: true,
             tolerance: format!(
                 "within {}: the rate is measured over seconds",
-                percent(limits::DCE_RATE.share())
+                percent(limits::ALIKE.share())
             ),
         })
     }

@@ -70,7 +70,7 @@ impl<'a> Walk<'a> {
             let all = self.story.profile.groups.iter().filter(here);
             let all = samples(all.filter(|g| self.kind.walked.within(g)));
             let inside = samples(self.inside.iter().copied().filter(here));
-            (all >= limits::LOOKUP_SAMPLES.count()).then(|| inside as f64 / all as f64)
+            (all >= limits::ENOUGH.count()).then(|| inside as f64 / all as f64)
         };
         (0..PARTS).filter_map(of_part).collect()
     }
@@ -80,7 +80,7 @@ impl<'a> Walk<'a> {
         let within = self.kind.walked.name();
         let first = shares.first().copied().unwrap_or(self.share);
         let most = shares.iter().copied().fold(first, f64::max);
-        let trend = if most > limits::LOOKUP_GREW.times() * first {
+        let trend = if most > limits::TWICE.times() * first {
             format!(
                 ", and grows: from {} to {} of the time in {within}",
                 percent(first),
@@ -105,7 +105,7 @@ impl<'a> Walk<'a> {
         let ns = last.time_ns.saturating_sub(first.time_ns);
         let more = last.entries.saturating_sub(first.entries);
         ratio(more as f64, ns as f64 / 1e9)
-            .filter(|_| limits::GROWN_BY_A_TENTH.exceeded(more, last.entries))
+            .filter(|_| limits::SMALL_PART.exceeded(more, last.entries))
     }
 
     fn table_step(&self) -> Step {

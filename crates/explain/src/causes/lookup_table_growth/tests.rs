@@ -142,7 +142,7 @@ fn too_few_segments_for_the_time_lower_the_confidence() {
     f.counters.retain(|c| &*c.name != "InSegs");
     f.count(SERVER, "Tcp.InSegs", 0, 1_200);
     let f = only(&f, ID);
-    assert_eq!(f.confidence.level, Level::Medium);
+    assert_eq!(f.confidence.level, Level::Low);
     assert!(!f.arithmetic[0].agrees);
 }
 

@@ -43,8 +43,7 @@ impl LeftLate {
         let (rows, mut delays): (Vec<RowRef>, Vec<u64>) =
             late.map(|(row, x)| (*row, x.send_ns)).unzip();
         let told = delays.len() as u64;
-        let delay_ns =
-            median(&mut delays).filter(|_| told >= limits::HELD_SAMPLES.as_u32().into())?;
+        let delay_ns = median(&mut delays).filter(|_| told >= limits::A_FEW.as_u32().into())?;
         let all = &exchanges.all;
         (exchanges.role() == Role::Client).then(|| LeftLate {
             told,
@@ -101,5 +100,5 @@ pub(super) fn refuted(exchanges: &Exchanges) -> Option<Answered> {
         late = Quantity::count(n).rows(late.map(|(row, _)| *row).take(SHOWN_ROWS)),
         requests = Quantity::of(of, "request")
     );
-    every([Test::events(n, of, &limits::HELD_SAMPLES, step)])
+    every([Test::events(n, of, &limits::A_FEW, step)])
 }

@@ -16,7 +16,7 @@ pub(super) fn judge(path: &Path) -> Option<Finding> {
     by_loss.retain(goes_by_loss);
     let losses = Losses::of(story, by_loss);
     let min_rtt_us = path.min_rtt_us()?;
-    let enough = losses.lost >= limits::PATH_LOST.count()
+    let enough = losses.lost >= limits::OFTEN_TO_ONE.count()
         && losses.share() >= limits::WINDOW_OF_EIGHT.share();
     let real = !limits::MOST.exceeded(losses.spurious, losses.lost) && losses.are_elsewhere();
     let stuck = losses

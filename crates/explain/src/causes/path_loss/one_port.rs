@@ -41,12 +41,12 @@ impl<'a> OnePort<'a> {
                 sent.saturating_add(segments),
             )
         });
-        let enough = losses.lost >= limits::PATH_LOST.count()
+        let enough = losses.lost >= limits::OFTEN_TO_ONE.count()
             && losses.share() >= limits::WINDOW_OF_EIGHT.share();
         let real = !limits::MOST.exceeded(losses.spurious, losses.lost) && losses.are_elsewhere();
         // Sporadic traffic meets a full queue less often than a transfer does.
         let alone = others.1 >= losses.segments
-            && share(others) * limits::PORT_LOSES_TIMES.times() <= losses.share();
+            && share(others) * limits::SEVERAL_TIMES.times() <= losses.share();
         let told = enough && real && alone && losses.are_spread() && !losses.are_tails();
         told.then_some(OnePort {
             port,

@@ -63,8 +63,8 @@ pub(super) fn refuted(story: &Story) -> impl Iterator<Item = Option<Answered>> {
         let often = share(syns) < limits::SHORT_LOST_SYNS.share();
         let often = often.then(|| Test::share(short.lost(), of, &limits::SHORT_LOST_SHARE, says()));
         let enough = [
-            Test::events(short.lost(), of, &limits::PATH_LOST, says()),
-            Test::events(each, of, &limits::SHORT_LOST_EACH, says()),
+            Test::events(short.lost(), of, &limits::OFTEN_TO_ONE, says()),
+            Test::events(each, of, &limits::OFTEN, says()),
         ];
         every(enough.into_iter().chain(often))
     })
@@ -197,13 +197,12 @@ impl<'a> Short<'a> {
     }
 
     fn is_lossy(&self) -> bool {
-        let each = self.syns.0 >= limits::SHORT_LOST_EACH.count()
-            && self.data.0 >= limits::SHORT_LOST_EACH.count();
+        let each = self.syns.0 >= limits::OFTEN.count() && self.data.0 >= limits::OFTEN.count();
         let of_syns = self.syns.0 as f64 / self.syns.1.max(1) as f64;
         let often = self.share() >= limits::SHORT_LOST_SHARE.share()
             || of_syns >= limits::SHORT_LOST_SYNS.share();
-        let enough = self.lost() >= limits::PATH_LOST.count() && often;
-        let elsewhere = !limits::LOST_HERE.exceeded(self.dropped, self.lost());
+        let enough = self.lost() >= limits::OFTEN_TO_ONE.count() && often;
+        let elsewhere = !limits::SMALL_PART.exceeded(self.dropped, self.lost());
         each && enough
             && self.loses_data()
             && elsewhere
@@ -236,7 +235,7 @@ impl<'a> Short<'a> {
         let part = |c: &Conn| c.start_ns.saturating_sub(start) / part_ns;
         let all: AHashSet<u64> = self.conns.iter().map(|c| part(c)).collect();
         let lossy: AHashSet<u64> = self.suffering().map(part).collect();
-        limits::MOST.reached(lossy.len(), all.len()) && lossy.len() > limits::LOSSY_PARTS.as_usize()
+        limits::MOST.reached(lossy.len(), all.len()) && lossy.len() > limits::SEEN_TWICE.as_usize()
     }
 
     /// What listeners of this host dropped themselves, among those connected to.
@@ -337,9 +336,9 @@ fn alike(short: &Short) -> Check {
         expected: rounded(syns * 100.0),
         measured: rounded(data * 100.0),
         unit: "%".into(),
-        agrees: syns <= data * limits::SHORT_LOST_ALIKE.times()
-            && data <= syns * limits::SHORT_LOST_ALIKE.times(),
-        tolerance: "a quarter to four times: a SYN is also retransmitted when its answer was lost"
+        agrees: syns <= data * limits::SEVERAL_TIMES.times()
+            && data <= syns * limits::SEVERAL_TIMES.times(),
+        tolerance: "a third to three times: a SYN is also retransmitted when its answer was lost"
             .into(),
     }
 }

@@ -88,10 +88,10 @@ fn judge(asker: &Asker) -> Option<Finding> {
     let took_ns = median(&mut calls.iter().map(|c| c.took_ns).collect::<Vec<_>>())?;
     let met = calls.iter().map(|c| asker.owners.at(c.time_ns));
     let in_the_way = median(&mut met.collect::<Vec<_>>())?;
-    if calls.len() < limits::SEARCHES.as_usize()
+    if calls.len() < limits::ENOUGH.as_usize()
         || in_the_way < limits::PORT_OWNERS.count()
         || (took_ns as f64) < limits::SEARCH_COSTS.number()
-        || asker.inside < limits::SEARCH_SAMPLES.count()
+        || asker.inside < limits::ENOUGH.count()
     {
         return None;
     }
@@ -228,13 +228,13 @@ impl Asker<'_> {
                 ),
                 walked as f64 * limits::PORT_OWNER.number() / 1e9,
                 took as f64 / 1e9,
-                limits::SEARCH_COST_FACTOR.times(),
+                limits::SEVERAL_TIMES.times(),
             ),
             within(
                 format!("time in bind() = CPU time in {BIND}"),
                 self.attempts.total_ns as f64 / 1e9,
                 self.cpu_seconds(),
-                limits::SEARCH_ON_CPU.times(),
+                limits::TWICE.times(),
             ),
         ]
     }

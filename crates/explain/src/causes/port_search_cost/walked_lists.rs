@@ -46,7 +46,7 @@ pub(super) fn find(story: &Story) -> Vec<Finding> {
 }
 
 fn judge(walker: &Walker) -> Option<Finding> {
-    if walker.searches.is_empty() || walker.inside < limits::SEARCH_SAMPLES.count() {
+    if walker.searches.is_empty() || walker.inside < limits::ENOUGH.count() {
         return None;
     }
     let (story, took) = (walker.story, duration(walker.longest_ns()));
@@ -97,7 +97,7 @@ impl<'a> Walker<'a> {
     fn of(story: &'a Story, netns: u32, comm: &'a str, calls: &'a [Connecting]) -> Walker<'a> {
         let searches = calls
             .iter()
-            .filter(|c| c.search_ns >= limits::WALK_COSTS.ns());
+            .filter(|c| c.search_ns >= limits::RECORDED_WAIT.ns());
         let searches: Vec<Connecting> = searches.copied().collect();
         let searched = |pid| searches.iter().any(|s| s.pid == pid);
         let inside = story.profile.passing(&[FUNCTION]);
@@ -217,14 +217,14 @@ impl<'a> Walker<'a> {
                 formula,
                 passed * limits::WALKED_ENTRY.number() / 1e9,
                 searched,
-                limits::SEARCH_COST_FACTOR.times(),
+                limits::SEVERAL_TIMES.times(),
             )
         });
         let on_cpu = within(
             format!("time of the search = CPU time in {FUNCTION}"),
             searched,
             self.cpu_seconds(),
-            limits::SEARCH_ON_CPU.times(),
+            limits::TWICE.times(),
         );
         law.into_iter().chain(cost).chain([on_cpu]).collect()
     }

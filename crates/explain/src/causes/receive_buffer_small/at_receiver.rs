@@ -38,11 +38,10 @@ fn is_held(story: &Story, end: &End) -> bool {
         >= limits::GROWN_BY
             .count()
             .saturating_mul(taken.widest_wnd.into());
-    let filled = widest > 0.0 && f64::from(taken.space) >= limits::WINDOW_FILLED.share() * widest;
-    let all_along = per_s(end) * f64::from(taken.rtt_us) / 1e6 * limits::SPARE.times() >= widest;
+    let filled = widest > 0.0 && f64::from(taken.space) >= limits::NEARLY_ALL.share() * widest;
+    let all_along = per_s(end) * f64::from(taken.rtt_us) / 1e6 * limits::TWICE.times() >= widest;
     // With requests that come one by one it measures how long they take to come, not a round trip.
-    let is_round_trip =
-        f64::from(taken.rtt_us) < limits::USUAL_BELOW_TWICE.times() * f64::from(t.min_rtt_us);
+    let is_round_trip = f64::from(taken.rtt_us) < limits::TWICE.times() * f64::from(t.min_rtt_us);
     let grew = taken.first_rcvbuf != t.rcvbuf;
     let in_time = !limits::MOST.reached(t.unread, t.samples);
     let here = away && scaled && !end.conn.remote.is_loopback();
@@ -154,10 +153,6 @@ pub(super) fn refuted(end: &End) -> Option<Answered> {
     };
     every([
         Test::from(received as f64 / widest, &limits::GROWN_BY, says()),
-        Test::from(
-            f64::from(taken.space) / widest,
-            &limits::WINDOW_FILLED,
-            says(),
-        ),
+        Test::from(f64::from(taken.space) / widest, &limits::NEARLY_ALL, says()),
     ])
 }

@@ -58,7 +58,7 @@ pub(super) fn places(story: &Story) -> Vec<SilentPeer<'_>> {
         });
     }
     let many = |p: &SilentPeer| {
-        p.all.len() >= limits::GIVEN_UP.as_usize() && p.share() >= limits::GIVEN_UP_SHARE.share()
+        p.all.len() >= limits::OFTEN.as_usize() && p.share() >= limits::MOST.share()
     };
     places.into_values().filter(many).collect()
 }
@@ -207,5 +207,5 @@ pub(super) fn refuted(whole: &Whole) -> Option<Answered> {
         given_up = Quantity::count(n).rows(silent.map(|s| s.row()).take(SHOWN_ROWS)),
         connections = Quantity::of(of, "connection")
     );
-    every([Test::events(n, of, &limits::GIVEN_UP, step)])
+    every([Test::events(n, of, &limits::OFTEN, step)])
 }

@@ -195,7 +195,7 @@ fn a_peer_that_vanished() {
 
 #[test]
 fn single_connections_that_time_out_are_healthy() {
-    assert!(found(&pool(9, 9)).is_empty());
+    assert!(found(&pool(4, 4)).is_empty());
     assert!(found(&pool(60, 20)).is_empty());
     assert_eq!(found(&pool(40, 20)).len(), 1);
     // A server with clients that go out of reach.

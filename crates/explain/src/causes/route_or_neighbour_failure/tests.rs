@@ -50,7 +50,7 @@ fn a_rule_is_not_it() {
     let mut kept = 0;
     few.events.retain(|e| {
         kept += u32::from(e.reason.is_some());
-        e.reason.is_none() || kept < 10
+        e.reason.is_none() || kept < 5
     });
     assert!(found(&few).iter().all(|f| f.cause != ID));
 }

@@ -173,9 +173,7 @@ fn counted(story: &Story) -> BTreeMap<u32, (u64, usize)> {
         let rises = |deltas: Vec<f64>| deltas.into_iter().filter(|by| *by > 0.0).count();
         let intervals = line.next().map_or(0, |line| rises(line.deltas));
         let by = rise.by.saturating_sub(dropped);
-        if by >= limits::UNROUTABLE_COUNTED.count()
-            && intervals >= limits::UNROUTABLE_INTERVALS.as_usize()
-        {
+        if by >= limits::OFTEN.count() && intervals >= limits::A_FEW.as_usize() {
             all.insert(netns, (by, intervals));
         }
     }
@@ -276,11 +274,7 @@ pub(super) fn refuted(story: &Story) -> impl Iterator<Item = Option<Answered>> {
             "OutNoRoutes rose by {rise_by}",
             rise_by = Quantity::count(rise.by).rows(rise.rows())
         );
-        every([Test::from(
-            rise.by as f64,
-            &limits::UNROUTABLE_COUNTED,
-            step,
-        )])
+        every([Test::from(rise.by as f64, &limits::OFTEN, step)])
     });
     callers.chain(counted).collect::<Vec<_>>().into_iter()
 }

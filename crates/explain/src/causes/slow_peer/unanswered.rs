@@ -56,9 +56,9 @@ pub(super) fn findings(story: &Story, known: &[(u32, Endpoint)]) -> Vec<Finding>
 fn judge(story: &Story, netns: u32, at: Endpoint, asked: &Connections) -> Option<Finding> {
     let n = asked.unanswered.len() as u64;
     let of = n + asked.answered;
-    if n < limits::UNANSWERED_REQUESTS.count()
-        || asked.answered < limits::UNANSWERED_REQUESTS.count()
-        || !limits::UNANSWERED_SHARE.reached(n, of)
+    if n < limits::OFTEN.count()
+        || asked.answered < limits::OFTEN.count()
+        || !limits::FAILED_SHARE.reached(n, of)
     {
         return None;
     }
@@ -133,5 +133,5 @@ pub(super) fn refuted(story: &Story) -> Option<Answered> {
         unanswered = Quantity::count(n).rows(rows),
         connections = Quantity::of(of, "connection")
     );
-    every([Test::events(n, of, &limits::UNANSWERED_REQUESTS, step)])
+    every([Test::events(n, of, &limits::OFTEN, step)])
 }

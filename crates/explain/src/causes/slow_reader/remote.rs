@@ -63,7 +63,7 @@ pub(super) fn judge(story: &Story, remote: &HeldBack) -> Finding {
         )])
         .steps(window.map(|w| w.told("it was closed at times, as the application reads slowly")))
         .advise([advice(to.to_string(), &scope)])
-        .verify(sentence!("`ss -ti dst {to}` shows rwnd_limited below {share} of busy.", to, share = Quantity::share(limits::HELD.share())))
+        .verify(sentence!("`ss -ti dst {to}` shows rwnd_limited below {share} of busy.", to, share = Quantity::share(limits::MOST.share())))
 }
 
 fn advice(to: String, scope: &Scope) -> Advice {

@@ -150,9 +150,7 @@ impl<'a> Collision<'a> {
         // A rate also falls when the load ends: then those that get through begin nothing new.
         let through = blocked.filter(|c| c.established_ns.is_some_and(|t| t >= time_ns));
         let begun = all.filter(|c| c.start_ns >= time_ns).count();
-        if waiting < limits::BLOCKED.share() * there
-            || !limits::MOST.reached(begun, through.count())
-        {
+        if waiting < limits::MOST.share() * there || !limits::MOST.reached(begun, through.count()) {
             return None;
         }
         Some(Break {
@@ -219,7 +217,7 @@ impl<'a> Collision<'a> {
     pub(super) fn server_closes_first(&self) -> bool {
         let ended = self.story.all(&self.clients).map(|(_, c)| c);
         let ended = ended.filter(|c| c.outcome == Outcome::Closed);
-        ended.clone().any(|c| c.peer_closed) || ended.count() < limits::ENDED_KNOWN.as_usize()
+        ended.clone().any(|c| c.peer_closed) || ended.count() < limits::ENOUGH.as_usize()
     }
 
     /// Refused connects without success by the end.

@@ -173,7 +173,7 @@ impl Collision<'_> {
         let (once, more) = (waited(1).count() as f64, waited(2).count() as f64);
         let (p, q) = (once / of.max(1) as f64, more / of.max(1) as f64);
         // Where most wait, the rest is not a matter of odds.
-        if p == 0.0 || p > limits::COLLISIONS_INDEPENDENT.share() {
+        if p == 0.0 || p > limits::MOST.share() {
             return String::new();
         }
         format!(
@@ -502,7 +502,7 @@ impl Collision<'_> {
 /// Clients that are all blocked send one SYN per timeout each.
 pub(super) fn ceiling(case: &Collision) -> Option<Check> {
     let mut after: Vec<u64> = case.timeouts().map(|r| r.after_ns).collect();
-    if after.len() < limits::TIMEOUTS_KNOWN.as_usize() {
+    if after.len() < limits::ENOUGH.as_usize() {
         return None;
     }
     let timeout = median(&mut after)?;
@@ -514,7 +514,7 @@ pub(super) fn ceiling(case: &Collision) -> Option<Check> {
     let blocked = case.hit().filter(|c| c.syn_retries > 0);
     let (clients, _) = at_once(case.story, blocked, (0, case.story.end_ns));
     let expected = clients as f64 / (timeout as f64 / 1e9);
-    let reached = if measured >= expected * limits::AT_CEILING.share() {
+    let reached = if measured >= expected * limits::NEARLY_ALL.share() {
         "it is reached"
     } else {
         "not reached: clients also do other things than wait"
@@ -529,8 +529,8 @@ pub(super) fn ceiling(case: &Collision) -> Option<Check> {
         expected: rounded(expected),
         measured: rounded(measured),
         unit: "SYNs/s".into(),
-        agrees: measured <= expected * (1.0 + limits::ABOVE_CEILING.share()),
-        tolerance: "at most 10 % above".into(),
+        agrees: measured <= expected * (1.0 + limits::ALIKE.share()),
+        tolerance: "at most 20 % above".into(),
     })
 }
 
@@ -540,7 +540,7 @@ pub(super) fn sequence(case: &Collision) -> Option<Check> {
         return illumos.sequence(case);
     }
     let uploads = case.uploads();
-    if case.paws() || uploads.len() < limits::TIMEOUTS_KNOWN.as_usize() {
+    if case.paws() || uploads.len() < limits::ENOUGH.as_usize() {
         return None;
     }
     let overtook = uploads.iter().filter(|u| u.overtook()).count();
@@ -559,7 +559,8 @@ pub(super) fn little(case: &Collision) -> Option<Check> {
     let story = case.story;
     let last = story.structures.get(netns, "time-wait").map(|s| s.last)?;
     let first = story.structures.get(netns, "time-wait").map(|s| s.first)?;
-    if story.end_ns.saturating_sub(last.time_ns) > limits::SAME_MOMENT.ns() || last.entries == 0 {
+    if story.end_ns.saturating_sub(last.time_ns) > limits::BETWEEN_SAMPLES.ns() || last.entries == 0
+    {
         return None;
     }
     let held = story.refusals.held(netns, story.end_ns, !case.keeps())?;

@@ -51,7 +51,7 @@ impl Collision<'_> {
     pub(super) fn tries_at(&self, took_ns: u64) -> u32 {
         let near = |c: &&Conn| {
             c.connect_ns()
-                .is_some_and(|ns| !limits::TRIES_ALIKE.reached(ns.abs_diff(took_ns), took_ns))
+                .is_some_and(|ns| !limits::ALIKE.reached(ns.abs_diff(took_ns), took_ns))
         };
         let tries = self
             .hit()
@@ -90,7 +90,7 @@ impl Illumos {
         draws.sort_unstable();
         let rise = |name| case.story.counters.rise(self.netns, name).by;
         let all = rise(counter::ACTIVE_OPENS).saturating_add(rise(counter::PASSIVE_OPENS));
-        limits::DRAWS_SEEN
+        limits::NEARLY_ALL
             .reached(draws.len(), all)
             .then_some(draws)
     }
@@ -210,7 +210,7 @@ impl Illumos {
             expected: rounded(expected),
             measured: rounded(measured),
             unit: "s".into(),
-            agrees: (measured - expected).abs() <= expected * limits::ILLUMOS_MEETS.share(),
+            agrees: (measured - expected).abs() <= expected * limits::ALIKE.share(),
             tolerance: "± 20 %: a port must also be reused".into(),
         })
     }

@@ -39,7 +39,7 @@ impl Destination<'_> {
             advice.extend(self.reuse_time_wait(&scope.netns));
         }
         advice.push(self.more_addresses(!enough));
-        if self.occupancy() < limits::PORTS_NEARLY_FULL.share() {
+        if self.occupancy() < limits::NEARLY_ALL.share() {
             advice.push(self.own_range());
         }
         if !churns {
@@ -145,7 +145,7 @@ impl Destination<'_> {
     }
 
     fn own_range(&self) -> Advice {
-        let free = 1.0 - self.occupancy().min(limits::PORTS_NEARLY_FULL.share());
+        let free = 1.0 - self.occupancy().min(limits::NEARLY_ALL.share());
         // Older kernels lack the option, or search the same way with it.
         let kernel = linux(6, 8).told(self.story);
         Advice::to(format!(

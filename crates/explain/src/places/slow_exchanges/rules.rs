@@ -88,7 +88,7 @@ impl SlowService<'_> {
         let many = count > 0 && limits::SLOW_SHARE.reached(count, of);
         let takes = |share: f64| {
             let whole_ns = exchanged_ns(&self.exchanges.all) as f64;
-            count >= limits::PERCENTILES.count() && all_ns as f64 >= share * whole_ns
+            count >= limits::ENOUGH.count() && all_ns as f64 >= share * whole_ns
         };
         let enough = match by {
             Excess::Many => many,
@@ -110,7 +110,7 @@ impl SlowService<'_> {
         let (count, waited_ns) = (all.given_up.unwrap_or(0), all.given_up_ns.unwrap_or(0));
         let of = all.exchanges.saturating_add(count);
         // A program that ends closes all at one moment, whatever it waited for.
-        let often = count >= limits::GAVE_UP.count() && self.exchanges.given_up_in > 1;
+        let often = count >= limits::OFTEN.count() && self.exchanges.given_up_in > 1;
         if !often || !limits::SLOW_SHARE.reached(count, of) {
             return false;
         }
@@ -119,15 +119,15 @@ impl SlowService<'_> {
         let share = sum(|t| t.own_ns) as f64 / sum(Told::took_ns).max(1) as f64;
         let waits = told.clone().map(Told::took_ns);
         let (shortest, longest) = (waits.clone().min(), waits.max().unwrap_or(0));
-        let alike = shortest
-            .is_some_and(|ns| ns as f64 >= (1.0 - limits::GAVE_UP_ALIKE.share()) * longest as f64);
+        let alike =
+            shortest.is_some_and(|ns| ns as f64 >= (1.0 - limits::ALIKE.share()) * longest as f64);
         let long = match (self.usual_ns, self.exchanges.role()) {
-            (Some(_), _) if all.exchanges >= limits::PERCENTILES.count() => {
+            (Some(_), _) if all.exchanges >= limits::ENOUGH.count() => {
                 waited_ns / count >= self.least_ns(Excess::Many)
             }
             // Requests that are never answered may belong to a protocol without answers: the client knows how long it
             // waits for one.
-            (_, Role::Client) => alike && longest >= limits::PATIENT_CALLER.ns(),
+            (_, Role::Client) => alike && longest >= limits::ASKED_ABOUT.ns(),
             _ => false,
         };
         if !long || share < limits::MOST.share() {
@@ -153,7 +153,7 @@ impl SlowService<'_> {
         let goes_on = silence.to_ns.saturating_add(limits::LAST_LOOK.ns()) >= self.story.end_ns;
         let long =
             silence.ns() >= limits::STALL.ns() && goes_on && self.would_have_answered(silence);
-        if !long || silence.asked < limits::GAVE_UP.count() || share < limits::MOST.share() {
+        if !long || silence.asked < limits::OFTEN.count() || share < limits::MOST.share() {
             return false;
         }
         self.rule = Rule::Silent;
@@ -184,7 +184,7 @@ impl SlowService<'_> {
         };
         let each_ns = kept_ns / all.exchanges.max(1);
         let most = limits::MOST.reached(kept_ns, all.think_ns) && all.think_ns > 0;
-        if !most || each_ns < limits::KEPT_FROM_WORK.ns() {
+        if !most || each_ns < limits::RECORDED_WAIT.ns() {
             return false;
         }
         self.rule = Rule::Kept(keeper);
@@ -220,7 +220,7 @@ impl SlowService<'_> {
             <= self
                 .usual_ns
                 .unwrap_or(0)
-                .saturating_mul(limits::TYPICAL.count());
+                .saturating_mul(limits::SEVERAL_TIMES.count());
         let stand_for = if typical && thought > 0 {
             (all.think_ns as f64 / thought as f64).max(1.0)
         } else {

@@ -32,7 +32,7 @@ pub(super) fn judge(walled: &Walled) -> Option<Finding> {
     let came: u64 = walled.ends.iter().map(came).sum();
     let of = dropped.saturating_add(came);
     let share = dropped as f64 / of.max(1) as f64;
-    if dropped < limits::FIREWALL_DROPS_DATA.count() || share < limits::LOSS_GOVERNS.share() {
+    if dropped < limits::OFTEN_TO_ONE.count() || share < limits::LOSS_GOVERNS.share() {
         return None;
     }
     let rules = story.netns(walled.netns);

@@ -44,7 +44,7 @@ impl Walker<'_> {
     fn wait_step(&self) -> Option<Step> {
         let ended = |at: u64| {
             let mut searches = self.searches.iter();
-            searches.any(|s| s.returned_ns.abs_diff(at) < limits::WOKEN_BY_SEARCH.ns())
+            searches.any(|s| s.returned_ns.abs_diff(at) < limits::SCHEDULERS_TURN.ns())
         };
         let all = self.story.waits.all.iter().filter(|w| {
             let there = w.syscall.as_deref() == Some("connect") && &*w.comm == self.comm;
@@ -118,7 +118,7 @@ impl Walker<'_> {
         let expected = rate * longest.search_ns as f64 / 1e9;
         let searched = duration(longest.search_ns);
         (expected >= limits::ACCEPTS_EXPECTED.number()
-            && meanwhile as f64 <= expected / limits::ACCEPTS_FEWER.times())
+            && meanwhile as f64 <= expected / limits::BY_FAR.times())
         .then(|| {
             say!(
                 "While it searched for {searched}, {accepted_within} accepted; at other times \

@@ -1,4 +1,4 @@
-//! Reports trouble on paths once. Trouble on most of a host's paths belongs to what they share: the way out of the
+//! Tells trouble on paths once ([`ToldWith::Paths`]). Trouble on most of a host's paths belongs to what they share: the way out of the
 //! host, or the network that they lead to. Trouble on a few of many clients on the internet is their own.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,6 +10,7 @@ use analysis::words::duration;
 use analysis::{Conn, ConnId, Story};
 use recording::Addr;
 
+use crate::cause::ToldWith;
 use crate::finding::Finding;
 use crate::id::Id;
 use crate::limits;
@@ -17,29 +18,22 @@ use crate::place::Place;
 use crate::places::path::End;
 use crate::say::{Quantity, say};
 
-/// Causes on paths, and what affected paths do.
-const OF_PATHS: &[(Id, &str)] = &[
-    (Id::PATH_LOSS, "lose packets"),
-    (Id::TAIL_LOSS, "lose the last segments of bursts"),
-    (Id::BUFFERBLOAT, "have a queue that stays full"),
-    (Id::PMTU_BLACK_HOLE, "swallow full segments"),
-    (Id::PEER_GONE, "have fallen silent"),
-    (Id::PATH_OUTAGE, "were cut off for a while"),
-];
-/// Causes at the readers on the other end of a path: each on its own, whatever the paths share.
-const OF_READERS: &[Id] = &[Id::SLOW_READER, Id::ZERO_WINDOW, Id::RECEIVE_BUFFER_SMALL];
 /// How many of the addresses that are reported together are named.
 const SHOWN_NAMES: usize = 5;
 /// Why the trouble of a single one is not a finding.
 const OWN_LINE: &str = "most clients on the internet are fine: it is this one's own line";
 
 /// Merges the findings of one cause, the most time lost first, by what their paths share.
-pub(crate) fn concentrated(story: &Story, cause: Id, found: Vec<Finding>) -> Vec<Finding> {
-    let do_what = OF_PATHS.iter().find(|(id, _)| *id == cause);
-    let do_what = do_what.map(|(_, do_what)| *do_what);
-    if do_what.is_none() && !OF_READERS.contains(&cause) {
-        return found;
-    }
+pub(crate) fn told_by_path(
+    story: &Story,
+    with: Option<ToldWith>,
+    found: Vec<Finding>,
+) -> Vec<Finding> {
+    let do_what = match with {
+        Some(ToldWith::Paths(do_what)) => Some(do_what),
+        Some(ToldWith::Readers) => None,
+        Some(ToldWith::Stop) | None => return found,
+    };
     let mut told = Vec::new();
     let mut of_netns: BTreeMap<u32, Vec<Troubled>> = BTreeMap::new();
     for finding in found {
@@ -182,7 +176,7 @@ impl Paths {
             ..
         } = troubled;
         let own = (is_client || self.clients.contains(&to)) && is_internet(to.ip());
-        if own && self.of_internet >= limits::OF_THE_INTERNET.as_usize() {
+        if own && self.of_internet >= limits::ENOUGH.as_usize() {
             finding.note = finding.note.or(Some(OWN_LINE));
         }
         finding
@@ -254,7 +248,7 @@ fn addresses(troubled: &[Troubled]) -> usize {
 
 fn are_most(troubled: &[Troubled], of: usize) -> bool {
     let n = addresses(troubled);
-    n > 1 && n as f64 > of as f64 * limits::OF_PATHS.share()
+    n > 1 && n as f64 > of as f64 * limits::MOST.share()
 }
 
 /// Whether an address is on the internet rather than in a private network.
