@@ -6,7 +6,7 @@ use crate::actions::former_sysctl;
 use crate::limits;
 use crate::modes::{modes, step, syn_schedule_of};
 use crate::places::other_ports::{Hosts, OtherPorts};
-use crate::places::unanswered_syns::{UnansweredSyns, places};
+use crate::places::unanswered_syns::UnansweredSyns;
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -35,10 +35,11 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Connects),
-    find: |story| {
+    find: |whole| {
+        let story = whole.story;
         let hosts = Hosts::of(story);
-        let places = places(story);
-        places.iter().filter_map(|p| judge(p, &hosts)).collect()
+        let places = whole.silent().iter();
+        places.filter_map(|p| judge(p, &hosts)).collect()
     },
 };
 

@@ -38,7 +38,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: None,
     rule_out,
     symptom: None,
-    find,
+    find: |whole| find(whole.story),
 };
 
 /// This host's objection to a packet.
