@@ -74,8 +74,9 @@ pub(crate) struct Found<'a> {
 }
 
 /// The answers of the causes, in their order.
-pub(crate) fn answers(story: &Story, causes: &[Cause], found: &Found) -> Vec<Answer> {
-    let (grounds, whole) = (Grounds::of(story), Whole::of(story));
+pub(crate) fn answers(whole: &Whole, causes: &[Cause], found: &Found) -> Vec<Answer> {
+    let story = whole.story;
+    let grounds = Grounds::of(story);
     let answer = |cause: &Cause| {
         let mut answer = Answer {
             cause: cause.id,
@@ -92,7 +93,7 @@ pub(crate) fn answers(story: &Story, causes: &[Cause], found: &Found) -> Vec<Ans
                 answer.record = lacking.parts;
                 Verdict::CannotTell(because)
             }
-            None => grounds.judge(cause, &whole, found),
+            None => grounds.judge(cause, whole, found),
         };
         match verdict {
             Verdict::Yes => answer.because = found.unshown(cause.id),

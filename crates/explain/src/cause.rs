@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use analysis::Story;
 use recording::SourceName;
 
 use crate::asked::No;
@@ -11,7 +10,7 @@ use crate::found::Found;
 use crate::id::Id;
 use crate::layer::Layer;
 use crate::verdict::Verdict;
-use crate::whole::RuleOut;
+use crate::whole::{RuleOut, Whole};
 
 /// A class of reasons for which TCP is slow or fails.
 #[derive(Clone, Copy, Debug)]
@@ -46,12 +45,12 @@ pub struct Cause {
     pub(crate) rule_out: RuleOut,
     /// The symptom that counters are held against, to see which moved with it; `None` when it is not an event.
     pub(crate) symptom: Option<Symptom>,
-    pub(crate) find: fn(&Story) -> Found,
+    pub(crate) find: fn(&Whole) -> Found,
 }
 
 impl Cause {
     /// A custom cause, which looks at the host as a whole and needs nothing in particular: set what differs.
-    pub fn new(id: Id, title: &'static str, find: fn(&Story) -> Found) -> Cause {
+    pub fn new(id: Id, title: &'static str, find: fn(&Whole) -> Found) -> Cause {
         Cause {
             id,
             number: "",

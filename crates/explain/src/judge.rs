@@ -20,6 +20,7 @@ use crate::rank::{rank, weight};
 use crate::shared_paths;
 use crate::verdict::Verdict;
 use crate::who_wins;
+use crate::whole::Whole;
 
 /// What the causes say about a story.
 #[derive(Default)]
@@ -40,14 +41,15 @@ const IF_ASKED: &str =
 const UNDER_ANOTHER: &str = "its symptoms are reported under another finding";
 
 /// Asks some causes. Cases that the user asked about are reported even if they are too small to be a finding.
-pub(crate) fn judge(story: &Story, causes: &[Cause], inquiry: &Inquiry) -> Judged {
+pub(crate) fn judge(whole: &Whole, causes: &[Cause], inquiry: &Inquiry) -> Judged {
+    let story = whole.story;
     let mut all = Vec::new();
     let mut judged = Judged::default();
     for cause in causes {
         let Found {
             kept: mut found,
             more,
-        } = (cause.find)(story);
+        } = (cause.find)(whole);
         let seen = !found.is_empty();
         found.retain(|f| !f.only_if_asked || inquiry.asks(f));
         if seen {

@@ -100,6 +100,7 @@ pub use unexplained::Unexplained;
 pub use verdict::{Refuted, Told};
 pub use waits::{EndedBy, WaitSummary, Walk, WalkHop};
 pub use who_wins::page as who_wins_page;
+pub use whole::Whole;
 
 /// Every cause that is known, by number.
 pub fn causes() -> &'static [Cause] {

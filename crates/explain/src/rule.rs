@@ -3,8 +3,6 @@
 
 use std::borrow::Cow;
 
-use analysis::Story;
-
 use crate::asked::Asked;
 use crate::finding::{Finding, Level, Step};
 use crate::found::Found;
@@ -155,8 +153,8 @@ impl<K: Kind> Rule<K> {
     }
 
     /// The findings at all places where it holds.
-    pub(crate) fn find(&self, story: &Story) -> Found {
-        let places = K::all(&Whole::of(story)).into_iter();
+    pub(crate) fn find(&self, whole: &Whole) -> Found {
+        let places = K::all(whole).into_iter();
         let found = places.filter_map(|place| {
             let way = self.judge(&place).ok()?;
             let mut finding = (self.finding)(&place)?;

@@ -16,6 +16,7 @@ use crate::summary::Summary;
 use crate::symptoms::symptoms;
 use crate::unexplained::unexplained;
 use crate::validate::Validator;
+use crate::whole::Whole;
 use crate::{answers, filter_findings, since};
 
 pub(crate) fn of_story(
@@ -30,7 +31,8 @@ pub(crate) fn of_story(
         summary.health.push(HealthNote { source, kind, says });
     };
     let inquiry = Inquiry::of(story, recording, &options.filter);
-    let (mut judged, mut holding) = (judge(story, &options.causes, &inquiry), Vec::new());
+    let whole = Whole::of(story);
+    let (mut judged, mut holding) = (judge(&whole, &options.causes, &inquiry), Vec::new());
     narrow(&mut judged, &mut holding, story, recording, options)?;
     since::tell(&mut judged.findings, story, recording)?;
     for stretch in episodes(story) {
@@ -67,7 +69,7 @@ pub(crate) fn of_story(
         shown: &findings,
         little: &judged.little,
     };
-    summary.causes = answers::answers(story, &options.causes, &found);
+    summary.causes = answers::answers(&whole, &options.causes, &found);
     let notes = judged.little.into_iter().map(|(finding, because)| Note {
         cause: finding.cause,
         number: finding.number,
@@ -122,7 +124,7 @@ fn in_part(
     let part = recording.within(stretch.from_ns, stretch.to_ns);
     let story = Story::read(&part)?;
     let inquiry = Inquiry::of(&story, &part, &options.filter);
-    let mut judged = judge(&story, &options.causes, &inquiry);
+    let mut judged = judge(&Whole::of(&story), &options.causes, &inquiry);
     // What costs too little in its worst part was a note of the whole, or is not worth one.
     let little = judged.little.drain(..);
     judged

@@ -11,6 +11,7 @@ use crate::limits::Limit;
 use crate::places::listener::{ListenerPlace, SHOWN_ROWS, listener_places};
 use crate::places::losses::Losses;
 use crate::places::path::{End, ends, paths};
+use crate::places::refusals::{self, Refusals};
 use crate::places::unanswered_syns::{self, UnansweredSyns};
 use crate::say::{Quantity, say};
 use crate::verdict::{Answered, Test, Verdict, every};
@@ -20,11 +21,12 @@ use crate::verdict::{Answered, Test, Verdict, every};
 pub(crate) type RuleOut = fn(&Whole) -> Verdict;
 
 /// A recording that causes are asked about.
-pub(crate) struct Whole<'a> {
+pub struct Whole<'a> {
     pub(crate) story: &'a Story,
     paths: OnceCell<Vec<Rc<Losses<'a>>>>,
     ends: OnceCell<Vec<End<'a>>>,
     syns: OnceCell<Vec<Rc<UnansweredSyns<'a>>>>,
+    refused: OnceCell<Vec<Refusals<'a>>>,
 }
 
 impl<'a> Whole<'a> {
@@ -34,7 +36,13 @@ impl<'a> Whole<'a> {
             paths: OnceCell::new(),
             ends: OnceCell::new(),
             syns: OnceCell::new(),
+            refused: OnceCell::new(),
         }
+    }
+
+    /// What is derived from it.
+    pub fn story(&self) -> &'a Story {
+        self.story
     }
 
     /// Every end that was sampled.
@@ -56,6 +64,11 @@ impl<'a> Whole<'a> {
             let places = unanswered_syns::places(self.story);
             places.into_iter().map(Rc::new).collect()
         })
+    }
+
+    /// Every place where connects were refused.
+    pub(crate) fn refused(&self) -> &[Refusals<'a>] {
+        self.refused.get_or_init(|| refusals::places(self.story))
     }
 
     /// Connects of this host.

@@ -69,6 +69,7 @@ sysctls! {
     OF_ADVICE {
         TCP_MAX_ORPHANS = "net.ipv4.tcp_max_orphans";
         RP_FILTER_ALL = "net.ipv4.conf.all.rp_filter";
+        IP_FORWARD = "net.ipv4.ip_forward";
         TCP_CHILD_EHASH_ENTRIES = "net.ipv4.tcp_child_ehash_entries";
     }
 }

@@ -39,7 +39,8 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: None,
-    find: |story| {
+    find: |whole| {
+        let story = whole.story;
         let all = listener_places(story).filter_map(Uneven::of);
         all.map(|uneven| judge(&uneven)).collect()
     },

@@ -46,7 +46,8 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Connects),
-    find: |story| {
+    find: |whole| {
+        let story = whole.story;
         listener_places(story)
             .filter_map(Overflow::of)
             .map(|o| o.judge())

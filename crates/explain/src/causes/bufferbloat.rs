@@ -31,7 +31,8 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Retransmits),
-    find: |story| {
+    find: |whole| {
+        let story = whole.story;
         paths(story)
             .iter()
             .filter_map(judge)

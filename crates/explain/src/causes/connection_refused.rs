@@ -10,7 +10,7 @@ use analysis::words::{count, duration, list, percent, plural};
 use recording::Text;
 
 use crate::limits;
-use crate::places::refusals::{Refusals, places};
+use crate::places::refusals::Refusals;
 use crate::places::reset_ends::ResetEnds;
 use crate::vocabulary::*;
 
@@ -47,10 +47,13 @@ pub(crate) const CAUSE: Cause = Cause {
 /// The most other addresses of the port that are shown.
 const SHOWN_ADDRESSES: usize = 3;
 
-fn find(story: &Story) -> Found {
-    let by_reset = places(story);
-    let by_reset = by_reset.iter().filter_map(judge);
-    by_reset.chain(by_icmp::find(story)).collect()
+fn find(whole: &Whole) -> Found {
+    let by_reset = whole.refused().iter().filter_map(judge);
+    let by_icmp = whole
+        .silent()
+        .iter()
+        .filter_map(|syns| by_icmp::judge(syns));
+    by_reset.chain(by_icmp).collect()
 }
 
 fn no(asked: &Asked) -> Option<Step> {
@@ -75,10 +78,10 @@ fn rule_out(whole: &Whole) -> Verdict {
             connects = Quantity::of(of, "connect")
         )
     };
-    let places = places(whole.story).into_iter().map(|place| {
+    let places = whole.refused().iter().map(|place| {
         let (n, of) = (place.refused(), place.tried.max(place.refused()));
         // A caller that keeps trying needs fewer.
-        let over = seconds(&place) >= limits::FAILED_OVER.s();
+        let over = seconds(place) >= limits::FAILED_OVER.s();
         let least = if over {
             &limits::FAILED_AGAIN
         } else {

@@ -36,7 +36,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(|asked| RULE.no(asked)),
     rule_out: |whole| RULE.rule_out(whole),
     symptom: Some(Symptom::Connects),
-    find: |story| RULE.find(story),
+    find: |whole| RULE.find(whole),
 };
 
 /// The size of an entry on a 64-bit kernel, with the usual extensions, bytes.

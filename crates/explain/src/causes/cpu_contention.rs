@@ -41,7 +41,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: None,
-    find: |story| places(story).iter().map(judge).collect(),
+    find: |whole| places(whole.story).iter().map(judge).collect(),
 };
 
 const UNHARMED: &str = "none of its connections waited for it, as far as samples show";

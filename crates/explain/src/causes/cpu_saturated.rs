@@ -39,7 +39,8 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: None,
-    find: |story| {
+    find: |whole| {
+        let story = whole.story;
         let services = places(story);
         let own = services.iter().map(judge);
         own.chain(steal::find(story)).collect()

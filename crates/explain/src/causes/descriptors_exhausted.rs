@@ -38,7 +38,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: None,
-    find: |story| places(story).iter().map(judge).collect(),
+    find: |whole| places(whole.story).iter().map(judge).collect(),
 };
 
 /// Nothing waits, and no call was seen to fail.

@@ -37,7 +37,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Connects),
-    find,
+    find: |whole| find(whole.story),
 };
 
 type Key = (Option<u32>, Endpoint);

@@ -45,7 +45,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: None,
-    find,
+    find: |whole| find(whole.story),
 };
 
 /// Places looked at, one by one.

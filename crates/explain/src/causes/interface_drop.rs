@@ -29,7 +29,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: None,
     rule_out,
     symptom: Some(Symptom::Retransmits),
-    find: |story| find(story).into(),
+    find: |whole| find(whole.story).into(),
 };
 
 fn find(story: &Story) -> Vec<Finding> {

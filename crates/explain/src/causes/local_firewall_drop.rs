@@ -10,7 +10,7 @@ use recording::Addr;
 
 use crate::limits;
 use crate::places::losses::Losses;
-use crate::places::unanswered_syns::{UnansweredSyns, places};
+use crate::places::unanswered_syns::UnansweredSyns;
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -38,9 +38,10 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Connects),
-    find: |story| {
-        let connects = places(story);
-        let mut found: Vec<Finding> = connects.iter().filter_map(judge).collect();
+    find: |whole| {
+        let story = whole.story;
+        let connects = whole.silent().iter();
+        let mut found: Vec<Finding> = connects.filter_map(|p| judge(p)).collect();
         found.extend(established::findings(story));
         found.into()
     },

@@ -37,7 +37,8 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: None,
-    find: |story| {
+    find: |whole| {
+        let story = whole.story;
         KINDS
             .iter()
             .filter_map(|k| Walk::of(story, k))

@@ -31,7 +31,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: None,
-    find: |story| places(story).iter().map(judge).collect(),
+    find: |whole| places(whole.story).iter().map(judge).collect(),
 };
 
 /// Servers that clients of this host connect to, looked at individually.

@@ -38,7 +38,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: None,
-    find,
+    find: |whole| find(whole.story),
 };
 
 /// A service whose connections hold messages back: a listener's answers, or requests to a destination.

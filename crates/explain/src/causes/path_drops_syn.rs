@@ -6,7 +6,7 @@ use crate::actions::former_sysctl;
 use crate::limits;
 use crate::modes::{modes, step, syn_schedule_of};
 use crate::places::other_ports::{Hosts, OtherPorts};
-use crate::places::unanswered_syns::{UnansweredSyns, places};
+use crate::places::unanswered_syns::UnansweredSyns;
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -35,10 +35,11 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Connects),
-    find: |story| {
+    find: |whole| {
+        let story = whole.story;
         let hosts = Hosts::of(story);
-        let places = places(story);
-        places.iter().filter_map(|p| judge(p, &hosts)).collect()
+        let places = whole.silent().iter();
+        places.filter_map(|p| judge(p, &hosts)).collect()
     },
 };
 
@@ -64,14 +65,8 @@ fn rule_out(whole: &Whole) -> Verdict {
         let times = &place.times;
         let (n, of) = (times.silent(), times.total());
         let silent = Quantity::count(n).rows(times.rows.iter().copied());
-        let in_vain = place.passed() == 0 && times.gave_up_ns().is_some();
-        let least = if in_vain {
-            &limits::FAILED_AGAIN
-        } else {
-            &limits::FAILED_AGAIN
-        };
         let many = [
-            Test::events(n, of, least, says(&silent, of)),
+            Test::events(n, of, &limits::FAILED_AGAIN, says(&silent, of)),
             Test::share(n, of, &limits::FAILED_SHARE, says(&silent, of)),
         ];
         // One that hangs is enough.
@@ -125,13 +120,7 @@ fn few_retried(asked: &Asked) -> Option<Step> {
 /// Enough of the connects had a SYN that nothing answered.
 fn many(place: &UnansweredSyns) -> bool {
     let (silent, connects) = (place.times.silent(), place.times.total());
-    let in_vain = place.passed() == 0 && place.times.gave_up_ns().is_some();
-    let least = if in_vain {
-        limits::FAILED_AGAIN.count()
-    } else {
-        limits::FAILED_AGAIN.count()
-    };
-    silent >= least && limits::FAILED_SHARE.reached(silent, connects)
+    silent >= limits::FAILED_AGAIN.count() && limits::FAILED_SHARE.reached(silent, connects)
 }
 
 fn dropped_here(asked: &Asked) -> Option<Step> {

@@ -35,7 +35,13 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Retransmits),
-    find: |story| places(story).iter().map(judge).collect::<Vec<_>>().into(),
+    find: |whole| {
+        places(whole.story)
+            .iter()
+            .map(judge)
+            .collect::<Vec<_>>()
+            .into()
+    },
 };
 
 /// How long a sender retries by default (tcp_retries2), in words.

@@ -40,7 +40,13 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Retransmits),
-    find: |story| places(story).iter().map(judge).collect::<Vec<_>>().into(),
+    find: |whole| {
+        places(whole.story)
+            .iter()
+            .map(judge)
+            .collect::<Vec<_>>()
+            .into()
+    },
 };
 
 /// The MTU that every link carrying IPv6 must have (RFC 8200): tunnels leave room for it.

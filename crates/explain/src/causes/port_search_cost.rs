@@ -44,7 +44,8 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: None,
-    find: |story| {
+    find: |whole| {
+        let story = whole.story;
         let scarce = destinations(story);
         let mut all: Vec<Finding> = scarce.iter().filter_map(judge).collect();
         all.extend(crowded_port::find(story));

@@ -35,7 +35,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(|asked| RULE.no(asked)),
     rule_out: |whole| RULE.rule_out(whole),
     symptom: Some(Symptom::Connects),
-    find: |story| RULE.find(story),
+    find: |whole| RULE.find(whole),
 };
 
 /// Connects that wanted a local port: to a destination with counted ports, or in all; none where there are only counted

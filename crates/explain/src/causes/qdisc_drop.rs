@@ -30,7 +30,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Retransmits),
-    find: |story| places(story).iter().filter_map(judge).collect(),
+    find: |whole| places(whole.story).iter().filter_map(judge).collect(),
 };
 
 /// Round trips at the full rate that a queue must hold for few senders to fill the link.

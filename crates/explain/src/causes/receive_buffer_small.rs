@@ -33,7 +33,8 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: None,
-    find: |story| {
+    find: |whole| {
+        let story = whole.story;
         let held = held_back(story);
         let by_senders = held.iter().filter_map(|p| judge(story, p));
         let all = by_senders.chain(at_receiver::find(story));

@@ -29,7 +29,8 @@ pub(crate) const CAUSE: Cause = Cause {
     no: None,
     rule_out,
     symptom: Some(Symptom::Retransmits),
-    find: |story| {
+    find: |whole| {
+        let story = whole.story;
         let netns: std::collections::BTreeSet<u32> = DROPPED
             .iter()
             .flat_map(|name| story.counters.rises(name).into_keys())

@@ -31,7 +31,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: None,
-    find,
+    find: |whole| find(whole.story),
 };
 
 /// Whether a client waited for an answer that did not come.

@@ -34,7 +34,8 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: None,
-    find: |story| {
+    find: |whole| {
+        let story = whole.story;
         places(story, &UNREAD)
             .map(|resets| judge(&resets))
             .collect()

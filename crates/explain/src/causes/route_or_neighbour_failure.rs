@@ -38,7 +38,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: None,
     rule_out,
     symptom: None,
-    find,
+    find: |whole| find(whole.story),
 };
 
 /// This host's objection to a packet.
@@ -46,6 +46,7 @@ pub(crate) const CAUSE: Cause = Cause {
 enum Why {
     ReversePath,
     NoRoute,
+    NotOurs,
     Neighbour,
 }
 
@@ -54,6 +55,7 @@ impl Why {
         match group.reason.as_deref()? {
             "IP_RPFILTER" | "IP_LOCAL_SOURCE" | "IP_INVALID_SOURCE" => Some(Why::ReversePath),
             "IP_OUTNOROUTES" | "IP_INNOROUTES" => Some(Why::NoRoute),
+            "IP_INADDRERRORS" => Some(Why::NotOurs),
             "NEIGH_FAILED" | "NEIGH_CREATEFAIL" | "NEIGH_QUEUEFULL" | "NEIGH_DEAD"
             | "NEIGH_HH_FILLFAIL" => Some(Why::Neighbour),
             _ => None,
@@ -64,6 +66,7 @@ impl Why {
         match self {
             Why::ReversePath => "the route back to their source leads elsewhere (rp_filter)",
             Why::NoRoute => "there is no route to their destination",
+            Why::NotOurs => "their destination is no address of this host, and it does not forward",
             Why::Neighbour => "the next hop does not answer ARP or neighbour discovery",
         }
     }
@@ -108,7 +111,8 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
     let mut other = |addr: Addr, n: u64| *others.entry(addr.to_string()).or_default() += n;
     // For unroutable packets the destination matters, as far as it is known.
     let mut going = groups.iter().filter(|g| g.local.port != 0).peekable();
-    let is_to = !ours.is_empty() || why == Why::NoRoute && going.peek().is_some();
+    let by_destination = matches!(why, Why::NoRoute | Why::NotOurs);
+    let is_to = !ours.is_empty() || by_destination && going.peek().is_some();
     match ours.is_empty() {
         true if is_to => going.for_each(|g| other(g.local.addr, g.count)),
         true => {
@@ -181,6 +185,10 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
                 }
                 Why::NoRoute if is_to => format!("Give {host} a route to {sources}."),
                 Why::NoRoute => format!("Give {host} a route to their destination."),
+                Why::NotOurs if is_to => {
+                    format!("Give {host} the address {sources} again, or let it forward.")
+                }
+                Why::NotOurs => format!("Give {host} their address again, or let it forward."),
                 Why::Neighbour => format!("Bring up the next hop of {host}."),
             },
             "Correct the routes of this host.".into(),
@@ -277,6 +285,13 @@ fn advice(scope: &Scope, why: Why, from: &str, is_to: bool) -> Vec<Advice> {
                 shell!("ip route show")
             },
         ),
+        Why::NotOurs => (
+            format!(
+                "If {at} should have the address: give it that again (a failover that went wrong, an address that \
+                 was removed), or send the packets to where it is now."
+            ),
+            shell!("ip address show"),
+        ),
         Why::Neighbour => (
             format!("Bring up the next hop of {at}, or give it a route over one that answers."),
             shell!("ip neigh show"),
@@ -306,8 +321,30 @@ fn advice(scope: &Scope, why: Why, from: &str, is_to: bool) -> Vec<Advice> {
         name: name.into(),
         value: "2".into(),
     });
-    let loose = (why == Why::ReversePath).then_some(loose);
-    std::iter::once(route).chain(loose).collect()
+    let second = match why {
+        Why::ReversePath => Some(loose),
+        Why::NotOurs => Some(forward(scope)),
+        Why::NoRoute | Why::Neighbour => None,
+    };
+    std::iter::once(route).chain(second).collect()
+}
+
+/// For a host that was meant to pass packets on.
+fn forward(scope: &Scope) -> Advice {
+    let name = sysctl::IP_FORWARD;
+    let at = namespace(&scope.netns);
+    Advice::to(format!(
+        "If {at} should be a router: set {name}=1 (for IPv6: net.ipv6.conf.all.forwarding=1)."
+    ))
+    .by(command_in(&scope.netns, shell!("sysctl -w {name}=1", name)))
+    .at(at)
+    .risk("It forwards whatever its routes and firewall allow.")
+    .effect("The packets go on to their destination.")
+    .change(Change::Sysctl {
+        netns: scope.netns.inode,
+        name: name.into(),
+        value: "1".into(),
+    })
 }
 
 fn rule_out(whole: &Whole) -> Verdict {

@@ -37,7 +37,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: None,
     rule_out,
     symptom: None,
-    find: |story| paths(story).iter().filter_map(judge).collect(),
+    find: |whole| paths(whole.story).iter().filter_map(judge).collect(),
 };
 
 /// By how much more is advised: two doublings, as the path's own limit is not known.

@@ -35,7 +35,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: None,
-    find: |story| accept_waits::all(story).iter().map(judge).collect(),
+    find: |whole| accept_waits::all(whole.story).iter().map(judge).collect(),
 };
 
 fn no(asked: &Asked) -> Option<Step> {

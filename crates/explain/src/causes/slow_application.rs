@@ -45,7 +45,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: None,
-    find,
+    find: |whole| find(whole.story),
 };
 
 /// Why nothing is found for an event loop with occasional late answers.

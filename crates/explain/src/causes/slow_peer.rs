@@ -41,7 +41,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: None,
-    find: |story| find(story).into(),
+    find: |whole| find(whole.story).into(),
 };
 
 const WAITING: &str = "these requests used connections of their own, which carry nothing else: used for waiting (a \

@@ -36,7 +36,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: None,
-    find: |story| find(story).into(),
+    find: |whole| find(whole.story).into(),
 };
 
 /// A receiver some of whose ends read too slowly.

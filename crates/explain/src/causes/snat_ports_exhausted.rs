@@ -32,7 +32,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(|asked| RULE.no(asked)),
     rule_out: |whole| RULE.rule_out(whole),
     symptom: Some(Symptom::Connects),
-    find: |story| RULE.find(story),
+    find: |whole| RULE.find(whole),
 };
 
 const RULE: Rule<Tracked> = Rule {

@@ -29,7 +29,8 @@ pub(crate) const CAUSE: Cause = Cause {
     no: None,
     rule_out,
     symptom: Some(Symptom::Retransmits),
-    find: |story| {
+    find: |whole| {
+        let story = whole.story;
         let counted = story.counters.rises(counter::TCP_BACKLOG_DROP);
         let counted = counted.into_iter().map(|(netns, rise)| (netns, rise.by));
         let mut all: BTreeMap<u32, u64> = counted.collect();

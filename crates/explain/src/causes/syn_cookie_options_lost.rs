@@ -38,7 +38,8 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: None,
-    find: |story| {
+    find: |whole| {
+        let story = whole.story;
         listener_places(story)
             .filter_map(Cookies::of)
             .map(|c| judge(&c))

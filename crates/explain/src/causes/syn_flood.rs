@@ -28,7 +28,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: None,
-    find: |story| Flood::all(story).iter().map(judge).collect(),
+    find: |whole| Flood::all(whole.story).iter().map(judge).collect(),
 };
 
 /// Why it is no finding.

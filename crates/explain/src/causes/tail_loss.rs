@@ -35,7 +35,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Retransmits),
-    find: |story| find(story).into(),
+    find: |whole| find(whole.story).into(),
 };
 
 /// How long Linux delays an ACK (TCP_DELACK_MIN), and some room, ms.

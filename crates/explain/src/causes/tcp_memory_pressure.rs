@@ -31,7 +31,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: None,
     rule_out,
     symptom: None,
-    find: |story| judge(story).into_iter().collect(),
+    find: |whole| judge(whole.story).into_iter().collect(),
 };
 
 /// By how much more is advised.

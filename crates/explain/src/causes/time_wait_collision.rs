@@ -44,7 +44,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Connects),
-    find: |story| find(story).into(),
+    find: |whole| find(whole.story).into(),
 };
 
 fn no(asked: &Asked) -> Option<Step> {

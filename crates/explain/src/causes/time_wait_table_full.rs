@@ -27,7 +27,8 @@ pub(crate) const CAUSE: Cause = Cause {
     no: None,
     rule_out,
     symptom: None,
-    find: |story| {
+    find: |whole| {
+        let story = whole.story;
         let rises = story.counters.rises(counter::TCP_TIME_WAIT_OVERFLOW);
         let found = rises.into_iter();
         let found = found.filter_map(|(netns, rise)| judge(story, netns, rise));

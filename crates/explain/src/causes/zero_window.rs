@@ -29,7 +29,13 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: None,
-    find: |story| places(story).iter().map(judge).collect::<Vec<_>>().into(),
+    find: |whole| {
+        places(whole.story)
+            .iter()
+            .map(judge)
+            .collect::<Vec<_>>()
+            .into()
+    },
 };
 
 /// Ends of a namespace that send to an address which does not read.

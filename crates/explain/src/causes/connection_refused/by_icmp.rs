@@ -10,12 +10,8 @@ use super::CAUSE;
 use crate::actions::{flush_neighbours, more_neighbours};
 use crate::finding::RuledOut;
 use crate::limits;
-use crate::places::unanswered_syns::{UnansweredSyns, places};
+use crate::places::unanswered_syns::UnansweredSyns;
 use crate::vocabulary::*;
-
-pub(super) fn find(story: &Story) -> Vec<Finding> {
-    places(story).iter().filter_map(judge).collect()
-}
 
 /// What answered, as far as this host can tell.
 enum By<'a> {
@@ -96,7 +92,7 @@ impl<'a> Rejected<'a> {
     }
 }
 
-fn judge(place: &UnansweredSyns) -> Option<Finding> {
+pub(super) fn judge(place: &UnansweredSyns) -> Option<Finding> {
     let rejected = Rejected::of(place).filter(|_| place.is_rejected())?;
     let (story, at, n, of) = (place.story, place.at, rejected.in_vain(), rejected.tried);
     if n < limits::FAILED_AGAIN.count() || !limits::FAILED_SHARE.reached(n, of) {

@@ -41,6 +41,14 @@ fn no_route_and_no_neighbour() {
 }
 
 #[test]
+fn an_address_that_is_no_longer_ours() {
+    let f = only(&dropped("IP_INADDRERRORS"), ID);
+    assert!(f.title.contains("no address of this host"), "{}", f.title);
+    assert!(f.fix.contains("10.79.0.1"), "{}", f.fix);
+    assert_eq!(sysctls(&f), [(SERVER, "net.ipv4.ip_forward=1".to_string())]);
+}
+
+#[test]
 fn a_rule_is_not_it() {
     only(&dropped("NETFILTER_DROP"), "local-firewall-drop");
     let mut share = dropped("NEIGH_FAILED");
