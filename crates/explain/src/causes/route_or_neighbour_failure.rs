@@ -2,8 +2,9 @@
 
 mod unroutable;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use ahash::AHashSet;
 use analysis::words::list;
 use analysis::{Group, What, is_firewall};
 use recording::Addr;
@@ -52,7 +53,11 @@ enum Why {
 
 impl Why {
     fn of(group: &Group) -> Option<Why> {
-        match group.reason.as_deref()? {
+        Why::of_reason(group.reason.as_deref()?)
+    }
+
+    fn of_reason(reason: &str) -> Option<Why> {
+        match reason {
             "IP_RPFILTER" | "IP_LOCAL_SOURCE" | "IP_INVALID_SOURCE" => Some(Why::ReversePath),
             "IP_OUTNOROUTES" | "IP_INNOROUTES" => Some(Why::NoRoute),
             "IP_INADDRERRORS" => Some(Why::NotOurs),
@@ -112,9 +117,14 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
     // For unroutable packets the destination matters, as far as it is known.
     let mut going = groups.iter().filter(|g| g.local.port != 0).peekable();
     let by_destination = matches!(why, Why::NoRoute | Why::NotOurs);
-    let is_to = !ours.is_empty() || by_destination && going.peek().is_some();
+    let established = ways(story, netns, why);
+    let is_known = going.peek().is_some() || !established.is_empty();
+    let is_to = !ours.is_empty() || by_destination && is_known;
     match ours.is_empty() {
-        true if is_to => going.for_each(|g| other(g.local.addr, g.count)),
+        true if is_to => {
+            going.for_each(|g| other(g.local.addr, g.count));
+            established.iter().for_each(|(_, to)| other(to.addr, 1));
+        }
         true => {
             let from = groups.iter().flat_map(|g| &g.remotes);
             from.for_each(|r| other(r.addr, r.count));
@@ -153,14 +163,22 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
         "{packets} {way} {sources} were dropped here, {} of them SYNs.",
         Quantity::count(syns)
     );
-    let advice = advice(&scope, why, names.first().map_or("", |n| n), is_to);
+    let had = had_address(story, netns, why, groups);
+    let mut advice = advice(&scope, why, names.first().map_or("", |n| n), is_to);
+    if why == Why::NotOurs && !had {
+        advice.reverse();
+    }
     let rise = story.counters.rise(netns, counter::IP_REVERSE_PATH_FILTER);
     let counted = (why == Why::ReversePath && story.counters.covers(netns)).then(|| {
         let formula =
             "packets that rp_filter dropped (IPReversePathFilter) ≥ TCP packets seen dropped";
         at_least(formula, lost, rise.by, "packets")
     });
-    let waited = story.all(&ours).map(|(_, c)| c);
+    let waited: Vec<&Conn> = if ours.is_empty() {
+        senders(story, netns, why)
+    } else {
+        story.all(&ours).map(|(_, c)| c).collect()
+    };
     let waited = Lost::states(story, waited, &[State::Repair], 1.0);
     let mut cost = lost_by(story, groups).and(waited);
     if cost.claimed() == 0 && ours.is_empty() {
@@ -168,7 +186,7 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
     }
     let missed = cost.claimed() > 0 || !ours.is_empty();
     let mut case = Case::new(story, CAUSE, scope)
-        .noted((!missed).then_some("none was retransmitted: no client is known to be affected"));
+        .noted((!missed).then_some("no client is known to have waited for them"));
     if !ours.is_empty() {
         case = case.placed(Place::Ends(ours));
     }
@@ -185,10 +203,8 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
                 }
                 Why::NoRoute if is_to => format!("Give {host} a route to {sources}."),
                 Why::NoRoute => format!("Give {host} a route to their destination."),
-                Why::NotOurs if is_to => {
-                    format!("Give {host} the address {sources} again, or let it forward.")
-                }
-                Why::NotOurs => format!("Give {host} their address again, or let it forward."),
+                Why::NotOurs if had => format!("Give {host} the address {sources} again."),
+                Why::NotOurs => format!("Let {host} forward, or give it the address {sources}."),
                 Why::Neighbour => format!("Bring up the next hop of {host}."),
             },
             "Correct the routes of this host.".into(),
@@ -220,6 +236,35 @@ fn leaving(story: &Story, netns: u32, groups: &[&Group]) -> Vec<ConnId> {
     let sent = |c: &Conn| own(c) && story.dropped(c) > 0;
     let ends = story.of_netns(netns).filter(|(_, c)| sent(c));
     ends.map(|(id, _)| id).collect()
+}
+
+/// Whether the namespace had the packets' destination as an address of its own: connections of it are known.
+fn had_address(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> bool {
+    let opening = groups.iter().map(|g| g.local.addr);
+    let ways = ways(story, netns, why).into_iter();
+    let to: BTreeSet<Addr> = opening.chain(ways.map(|(_, to)| to.addr)).collect();
+    let mut own = story.of_netns(netns).map(|(_, c)| c.local.addr);
+    own.any(|addr| to.contains(&addr))
+}
+
+/// The ways, from one end to another, of packets of connections that the namespace dropped for this.
+fn ways(story: &Story, netns: u32, why: Why) -> AHashSet<(Endpoint, Endpoint)> {
+    let all = story.drops.all();
+    let here = all.filter(|((n, ..), dropped)| {
+        let its = dropped.reason.as_deref().and_then(Why::of_reason);
+        *n == netns && its == Some(why)
+    });
+    here.map(|((_, from, to), _)| (*from, *to)).collect()
+}
+
+/// Ends in other namespaces of this host whose packets came in here and were dropped.
+fn senders(story: &Story, netns: u32, why: Why) -> Vec<&Conn> {
+    let ways = ways(story, netns, why);
+    let to: BTreeSet<Endpoint> = ways.iter().map(|(_, to)| *to).collect();
+    let there = to.into_iter().flat_map(|at| story.to(at)).map(|(_, c)| c);
+    there
+        .filter(|c| ways.contains(&(c.local, c.remote)))
+        .collect()
 }
 
 /// Unanswered connects of this host to the same places.

@@ -176,7 +176,7 @@ fn a_client_that_gave_up_counts() {
 }
 
 /// An upload that loses three packets a second on this host.
-fn upload_with_drops() -> Fixture {
+pub(crate) fn upload_with_drops() -> Fixture {
     let mut recording = Fixture::new();
     recording.listen(Listen::default());
     recording.flow(Flow {
@@ -204,6 +204,45 @@ fn packets_of_established_connections_are_told_with_the_rules_that_drop_them() {
             .says
             .contains("NETFILTER_DROP in nft_do_chain")
     );
+}
+
+/// A rule that drops what comes in drops acknowledgements as well: for these the server retransmits.
+#[test]
+fn dropped_acknowledgements_are_missed_by_the_other_end() {
+    let mut recording = upload_with_drops();
+    let events = recording.events.iter_mut();
+    for event in events.filter(|e| e.kind == EventKind::Drop) {
+        event.reason = Some("NETFILTER_DROP".into());
+    }
+    // Each packet is dropped three times, so most were no data of the client.
+    let drops = recording.events.iter();
+    let drops: Vec<_> = drops
+        .filter(|e| e.kind == EventKind::Drop)
+        .cloned()
+        .collect();
+    for drop in drops {
+        for after in [1, 2] {
+            let mut again = drop.clone();
+            again.time_ns += after;
+            recording.events.push(again);
+        }
+    }
+    assert!(found(&recording).iter().all(|f| f.cause != ID));
+    let resent = recording.events.iter();
+    let resent = resent.filter(|e| e.kind == EventKind::Retransmit).cloned();
+    let by_server: Vec<_> = resent
+        .map(|mut e| {
+            std::mem::swap(&mut e.local_addr, &mut e.remote_addr);
+            std::mem::swap(&mut e.local_port, &mut e.remote_port);
+            let mut ends = recording.sockets.iter();
+            let end = ends.find(|s| s.netns == SERVER && s.remote_port == e.remote_port);
+            (e.netns, e.sock) = (SERVER, end.map(|s| s.sock));
+            e
+        })
+        .collect();
+    recording.events.extend(by_server);
+    let f = only(&recording, ID);
+    assert_eq!(f.confidence.level, Level::Medium, "{:?}", f.confidence);
 }
 
 #[test]

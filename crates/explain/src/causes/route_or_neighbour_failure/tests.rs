@@ -1,6 +1,6 @@
 //! C36 is named by the kernel's reasons for its drops.
 
-use crate::causes::local_firewall_drop::tests::dropped;
+use crate::causes::local_firewall_drop::tests::{dropped, upload_with_drops};
 use crate::causes::testing::{found, only, ruled_out, sysctls};
 use crate::{Change, Level};
 use recording::tables::Call;
@@ -46,6 +46,23 @@ fn an_address_that_is_no_longer_ours() {
     assert!(f.title.contains("no address of this host"), "{}", f.title);
     assert!(f.fix.contains("10.79.0.1"), "{}", f.fix);
     assert_eq!(sysctls(&f), [(SERVER, "net.ipv4.ip_forward=1".to_string())]);
+}
+
+#[test]
+fn an_address_that_goes_while_connections_use_it() {
+    let mut f = upload_with_drops();
+    // Each of its samples finds it on its timer.
+    for row in &mut f.sockets {
+        row.ca_state = Some("Loss".into());
+    }
+    let events = f.events.iter_mut();
+    for event in events.filter(|e| e.kind == recording::EventKind::Drop) {
+        event.netns = SERVER;
+        event.reason = Some("IP_INADDRERRORS".into());
+    }
+    let f = only(&f, ID);
+    assert!(f.lost_s.seconds() > Some(3.0), "{:?}", f.lost_s.seconds());
+    assert!(f.fix.contains("the address 10.79.0.1 again"), "{}", f.fix);
 }
 
 #[test]
