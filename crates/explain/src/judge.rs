@@ -153,7 +153,7 @@ fn goes_on(known: &Finding, episode: Episode, seconds: f64) -> bool {
     let since = known.since.as_ref().map(|since| since.after_start_s);
     since.is_some_and(|since| {
         let shortly = since > episode.from_s - lasts;
-        let large = seconds - since < limits::SEVERAL_TIMES.as_usize() as f64 * lasts;
+        let large = seconds - since < limits::SEVERAL_TIMES.times() * lasts;
         since < episode.from_s && (shortly || large)
     })
 }

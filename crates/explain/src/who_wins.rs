@@ -5,6 +5,8 @@
 
 mod page;
 
+use std::cell::OnceCell;
+
 use analysis::{Conn, ProcessState, Story};
 
 use crate::cause::{Cause, ToldWith};
@@ -101,18 +103,32 @@ fn stops_once(ranked: Vec<Finding>) -> Vec<Finding> {
     told
 }
 
-/// Moves each finding that follows from another one under it. A cause explains no cause that explains it (a test), so
-/// a chain of consequences ends.
+/// Moves each finding that follows from another one under it: of several, the one that cost most. A case that is too
+/// small to be a finding takes in none that matters, and none takes in what cost several times as much. A cause explains
+/// no cause that explains it (a test), so a chain of consequences ends.
 fn consequences_under(story: &Story, inquiry: &Inquiry, all: Vec<Finding>) -> Vec<Finding> {
-    let matters: Vec<bool> = all
-        .iter()
-        .map(|f| matters::too_little(story, f, inquiry.asks(f)).is_none())
+    // What a case cost its service is worked out only for those that meet another one.
+    let known: Vec<OnceCell<bool>> = all.iter().map(|_| OnceCell::new()).collect();
+    let matters = |i: usize| {
+        let matters = || matters::too_little(story, &all[i], inquiry.asks(&all[i])).is_none();
+        *known[i].get_or_init(matters)
+    };
+    let explained: Vec<&[Id]> = all.iter().map(explains).collect();
+    let causes: Vec<usize> = (0..all.len())
+        .filter(|i| !explained[*i].is_empty())
         .collect();
+    let here = |i: usize| {
+        let mut causes = causes.iter().copied();
+        causes.find(|at| {
+            explained[*at].contains(&all[i].cause)
+                && meets(&all[*at], &all[i])
+                && ((matters(*at) && accounts_for(&all[*at], &all[i])) || !matters(i))
+        })
+    };
     let under: Vec<Option<(usize, Follows)>> = (0..all.len())
         .map(|i| {
-            taker(&all, i, &matters)
-                .map(|at| (at, Follows::Here))
-                .or_else(|| backend(story, &all, i).map(|at| (at, Follows::ThroughItsConnects)))
+            let through = || Some((backend(story, &all, i)?, Follows::ThroughItsConnects));
+            here(i).map(|at| (at, Follows::Here)).or_else(through)
         })
         .collect();
     let root = |i: usize| {
@@ -143,26 +159,11 @@ fn consequences_under(story: &Story, inquiry: &Inquiry, all: Vec<Finding>) -> Ve
     told.into_iter().flatten().collect()
 }
 
-/// The finding, the one that cost most, from which another one at the same place follows. A case that is too small to
-/// be a finding takes in none that matters, and none takes in what cost several times as much.
-fn taker(all: &[Finding], i: usize, matters: &[bool]) -> Option<usize> {
-    let finding = &all[i];
-    let place = finding.place.as_ref()?;
-    (0..all.len()).find(|at| {
-        let by = &all[*at];
-        let there = || {
-            by.place
-                .as_ref()
-                .is_some_and(|there| meets(there, place, finding))
-        };
-        explains(by).contains(&finding.cause)
-            && there()
-            && ((matters[*at] && accounts_for(by, finding)) || !matters[i])
-    })
-}
-
-/// Whether a place is that of the finding, or its process.
-fn meets(there: &Place, place: &Place, finding: &Finding) -> bool {
+/// Whether a finding is about the place of another one, or about its process.
+fn meets(by: &Finding, finding: &Finding) -> bool {
+    let (Some(there), Some(place)) = (&by.place, &finding.place) else {
+        return false;
+    };
     there.meets(place) || matches!(there, Place::Process(pid) if finding.scope.pid == Some(*pid))
 }
 

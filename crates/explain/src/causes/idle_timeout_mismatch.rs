@@ -24,7 +24,7 @@ pub(crate) const CAUSE: Cause = Cause {
         &[SourceName::Sockets],
     ],
     seen_from: || {
-        "5 connections that were reset after pauses of similar length, 5 % of those to a server"
+        "5 connections that were reset after pauses of similar length, 2 % of those to a server"
             .into()
     },
     signature: &[

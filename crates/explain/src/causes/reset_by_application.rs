@@ -17,7 +17,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Connections,
     needs: &[&[SourceName::States], &[SourceName::ResetsSent]],
     seen_from: || {
-        "5 reset connections, 5 % of the listener's; 3 over 2 s of one caller here, 5 % of its own"
+        "5 reset connections, 2 % of the listener's; 3 over 2 s of one caller here, 5 % of its own"
             .into()
     },
     signature: &[

@@ -15,7 +15,7 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Peer,
     ground: Ground::Connections,
     needs: &[&[SourceName::States], &[SourceName::ResetsReceived]],
-    seen_from: || "5 reset connections, 5 % of those to a server".into(),
+    seen_from: || "5 reset connections, 2 % of those to a server".into(),
     signature: &[
         "connection reset by peer (ECONNRESET)",
         "upstream prematurely closed connection while reading response header",

@@ -4,7 +4,6 @@ mod unroutable;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ahash::AHashSet;
 use analysis::words::list;
 use analysis::{Group, What, is_firewall};
 use recording::Addr;
@@ -163,7 +162,7 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
         "{packets} {way} {sources} were dropped here, {} of them SYNs.",
         Quantity::count(syns)
     );
-    let had = had_address(story, netns, why, groups);
+    let had = had_address(story, netns, &established, groups);
     let mut advice = advice(&scope, why, names.first().map_or("", |n| n), is_to);
     if why == Why::NotOurs && !had {
         advice.reverse();
@@ -175,7 +174,7 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
         at_least(formula, lost, rise.by, "packets")
     });
     let waited: Vec<&Conn> = if ours.is_empty() {
-        senders(story, netns, why)
+        senders(story, &established)
     } else {
         story.all(&ours).map(|(_, c)| c).collect()
     };
@@ -239,16 +238,19 @@ fn leaving(story: &Story, netns: u32, groups: &[&Group]) -> Vec<ConnId> {
 }
 
 /// Whether the namespace had the packets' destination as an address of its own: connections of it are known.
-fn had_address(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> bool {
+fn had_address(story: &Story, netns: u32, ways: &BTreeSet<Ends>, groups: &[&Group]) -> bool {
     let opening = groups.iter().map(|g| g.local.addr);
-    let ways = ways(story, netns, why).into_iter();
-    let to: BTreeSet<Addr> = opening.chain(ways.map(|(_, to)| to.addr)).collect();
+    let ways = ways.iter().map(|(_, to)| to.addr);
+    let to: BTreeSet<Addr> = opening.chain(ways).collect();
     let mut own = story.of_netns(netns).map(|(_, c)| c.local.addr);
     own.any(|addr| to.contains(&addr))
 }
 
-/// The ways, from one end to another, of packets of connections that the namespace dropped for this.
-fn ways(story: &Story, netns: u32, why: Why) -> AHashSet<(Endpoint, Endpoint)> {
+/// From one end to the other.
+type Ends = (Endpoint, Endpoint);
+
+/// The ways of packets of connections that the namespace dropped for this.
+fn ways(story: &Story, netns: u32, why: Why) -> BTreeSet<Ends> {
     let all = story.drops.all();
     let here = all.filter(|((n, ..), dropped)| {
         let its = dropped.reason.as_deref().and_then(Why::of_reason);
@@ -258,8 +260,7 @@ fn ways(story: &Story, netns: u32, why: Why) -> AHashSet<(Endpoint, Endpoint)> {
 }
 
 /// Ends in other namespaces of this host whose packets came in here and were dropped.
-fn senders(story: &Story, netns: u32, why: Why) -> Vec<&Conn> {
-    let ways = ways(story, netns, why);
+fn senders<'a>(story: &'a Story, ways: &BTreeSet<Ends>) -> Vec<&'a Conn> {
     let to: BTreeSet<Endpoint> = ways.iter().map(|(_, to)| *to).collect();
     let there = to.into_iter().flat_map(|at| story.to(at)).map(|(_, c)| c);
     there

@@ -32,6 +32,8 @@ limits! {
 
 limits! {
     RESETS = "Resets";
+    /// If resets end a smaller share of the connections to a place than this, it is healthy: single ones are normal.
+    RESETS_SHARE = 0.02, Share, Guess;
     /// Connections that are reset or closed within this time of each other were ended by one event: a restart, or a
     /// process that ended.
     ONE_MOMENT = 200 * MS, Time, Guess;

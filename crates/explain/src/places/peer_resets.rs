@@ -160,7 +160,7 @@ impl<'a> PeerResets<'a> {
     pub(crate) fn is_often(&self) -> bool {
         let times = self.all.iter().map(|r| r.time_ns);
         self.all.len() >= limits::OFTEN.as_usize()
-            && self.share() >= limits::FAILED_SHARE.share()
+            && self.share() >= limits::RESETS_SHARE.share()
             && spread(times) >= limits::ONE_MOMENT.ns()
     }
 
@@ -232,7 +232,7 @@ pub(crate) fn rule_out(whole: &Whole, counts: impl Fn(&Reset) -> bool) -> Verdic
         let resets = || Quantity::of(n, "reset").rows(place.rows());
         every([
             Test::events(n, of, &limits::OFTEN, says(resets(), of)),
-            Test::share(n, of, &limits::FAILED_SHARE, says(resets(), of)),
+            Test::share(n, of, &limits::RESETS_SHARE, says(resets(), of)),
         ])
     });
     let of = whole.story.conns.iter().filter(|c| is_client(c)).count() as u64;

@@ -96,7 +96,7 @@ impl<'a> ServerResets<'a> {
             _ => 0,
         };
         let many = self.all.len() >= limits::OFTEN.as_usize()
-            && self.share() >= limits::FAILED_SHARE.share();
+            && self.share() >= limits::RESETS_SHARE.share();
         many && span >= limits::ONE_MOMENT.ns() || self.met_one_again()
     }
 

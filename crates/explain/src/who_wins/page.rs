@@ -33,12 +33,13 @@ under what.
 9. Every finding is checked: its rows must exist. (`validate.rs`)
 10. What of a service's trouble no finding and no note claims is printed as unexplained. (`unexplained.rs`)
 
-Nothing else leaves a case out.
+Nothing else leaves a case out, but what the user asked for: a filter narrows what is told, and a few kinds of cases
+are told only when asked about. Of one cause at most 100 findings are told, and how many more there were.
 
 ## Explains
 
 The cause on the left explains a case of the cause on the right if both are about the same place: the same listener,
-process, or ends. It must matter itself, and the other must not have cost more than CONSEQUENCE times as much. A cause
+process, or ends. It must matter itself, and the other must not have cost more than SEVERAL times as much. A cause
 that measured its own cost keeps that; otherwise it takes over what its consequence cost.
 
 ";
@@ -52,7 +53,7 @@ must be at least one such connect for every second late answer. The causes about
 /// The page, as Markdown.
 pub fn page() -> String {
     let limit = crate::limits::SEVERAL_TIMES.told();
-    let mut page = BEGINS.replace("CONSEQUENCE times", &format!("{limit} (`CONSEQUENCE`)"));
+    let mut page = BEGINS.replace("SEVERAL times", &format!("{limit} (`SEVERAL_TIMES`)"));
     page.push_str("```mermaid\ngraph LR\n");
     for cause in ALL {
         for id in cause.explains {
