@@ -18,11 +18,31 @@ const MAX_DEPTH: u32 = 256;
 pub const PARTS: u64 = 8;
 
 /// Which part of a recording a moment lies in, `0..PARTS`.
-pub fn part_of(manifest: &Manifest, time_ns: u64) -> u8 {
+fn part_of(manifest: &Manifest, time_ns: u64) -> u8 {
     let (start, end) = (manifest.start_ns, manifest.end_ns);
     let length = u128::from(end.saturating_sub(start).max(1));
     let part = u128::from(time_ns.saturating_sub(start)) * u128::from(PARTS) / length;
     part.min(u128::from(PARTS) - 1) as u8
+}
+
+/// How much of the time from `from_ns` to `to_ns` lies in each part of a recording, ns. What lies outside of the
+/// recording counts to its first and last part.
+pub(crate) fn in_parts(manifest: &Manifest, from_ns: u64, to_ns: u64) -> [u64; PARTS as usize] {
+    let length = u128::from(manifest.end_ns.saturating_sub(manifest.start_ns).max(1));
+    let began_ns = |part: u64| {
+        let after = u128::from(part) * length / u128::from(PARTS);
+        manifest.start_ns.saturating_add(after as u64)
+    };
+    std::array::from_fn(|part| {
+        let part = part as u64;
+        let from = if part == 0 { 0 } else { began_ns(part) };
+        let to = if part + 1 == PARTS {
+            u64::MAX
+        } else {
+            began_ns(part + 1)
+        };
+        to.min(to_ns).saturating_sub(from.max(from_ns))
+    })
 }
 
 /// What the CPUs were at.

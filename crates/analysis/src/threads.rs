@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use recording::tables::Thread as Row;
 use recording::{Manifest, RowRef, Text};
 
-use super::profile::{PARTS, part_of};
+use super::profile::{PARTS, in_parts};
 use super::stats::ratio;
 use crate::bounded::{BoundedTree, Interest};
 use crate::{Microstate, Microstates};
@@ -58,7 +58,17 @@ impl Threads {
 
     /// Takes a row of a recording.
     pub(crate) fn add(&mut self, at: RowRef, row: Row, manifest: &Manifest) {
-        let part = part_of(manifest, row.time_ns.saturating_sub(row.interval_ns / 2));
+        // A row may cover more than one part: it waited as much in each moment of it.
+        let covered = in_parts(
+            manifest,
+            row.time_ns.saturating_sub(row.interval_ns),
+            row.time_ns,
+        );
+        let whole = covered
+            .iter()
+            .map(|ns| u128::from(*ns))
+            .sum::<u128>()
+            .max(1);
         let spent = Microstates::of(&row);
         let thread = self.by_id.slot((row.pid, row.tid), || Thread {
             pid: row.pid,
@@ -74,7 +84,10 @@ impl Threads {
         thread.rows += 1;
         let add = |sum: &mut u64, n: u64| *sum = sum.saturating_add(n);
         thread.spent.add(spent);
-        add(&mut thread.waited_in[usize::from(part)], row.runqueue_ns);
+        for (waited, ns) in thread.waited_in.iter_mut().zip(covered) {
+            let here = u128::from(row.runqueue_ns) * u128::from(ns) / whole;
+            add(waited, here as u64);
+        }
         add(&mut thread.switches, row.voluntary);
         add(&mut thread.switches, row.involuntary);
         if row.runqueue_ns > thread.longest.0 {
@@ -134,6 +147,12 @@ impl Thread {
 mod tests {
     use super::*;
 
+    const AT: RowRef = RowRef {
+        table: "thread",
+        segment: 1,
+        row: 0,
+    };
+
     #[test]
     fn an_id_that_is_used_again_is_another_thread() {
         let row = |pid: u32, user_ns: u64| Row {
@@ -145,17 +164,43 @@ mod tests {
             ..Row::default()
         };
         let mut threads = Threads::default();
-        for (i, row) in [row(7, 5), row(3, 50), row(7, 5)].into_iter().enumerate() {
-            let at = RowRef {
-                table: "thread",
-                segment: 1,
-                row: i as u32,
-            };
-            threads.add(at, row, &Manifest::default());
+        for row in [row(7, 5), row(3, 50), row(7, 5)] {
+            threads.add(AT, row, &Manifest::default());
         }
         assert_eq!(threads.most_restless(9), [(3, 7), (7, 7)]);
         assert_eq!(threads.most_restless(1), [(3, 7)]);
         let of_7 = threads.all().find(|t| t.pid == 7).unwrap();
         assert_eq!((of_7.seen_ns(), of_7.on_cpu_ns()), (200, 10));
+    }
+
+    /// Rows come once a second, and a part of this recording is 1.025 s long: the middles of two lie in one part.
+    #[test]
+    fn a_row_that_covers_two_parts_waited_in_both() {
+        let second = 1_000_000_000;
+        let manifest = Manifest {
+            start_ns: 5 * second,
+            end_ns: 5 * second + 8_200_000_000,
+            ..Manifest::default()
+        };
+        let mut threads = Threads::default();
+        for i in 1..=8 {
+            let row = Row {
+                time_ns: manifest.start_ns + i * second,
+                interval_ns: second,
+                runqueue_ns: second / 2,
+                ..Row::default()
+            };
+            threads.add(AT, row, &manifest);
+        }
+        let thread = threads.all().next().unwrap();
+        assert_eq!(thread.waited_ns(), 4 * second);
+        let (last, others) = thread.waited_in.split_last().unwrap();
+        assert!(
+            others
+                .iter()
+                .all(|ns| (512_400_000..512_600_000).contains(ns)),
+            "{others:?}"
+        );
+        assert!((412_000_000..413_000_000).contains(last), "{last}");
     }
 }

@@ -6,7 +6,9 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use crate::figures::figures;
-use crate::judge::{Running, cause, judge, judge_account, judge_fix, judge_notes, truth_of};
+use crate::judge::{
+    Running, answers_to_missed, cause, judge, judge_account, judge_fix, judge_notes, truth_of,
+};
 use crate::leftovers::clean_leftovers;
 use crate::look::{Bench, Seen, say};
 use crate::outcome::{Change, Fix, Outcome, Pack, Round};
@@ -217,6 +219,10 @@ fn judged(scenario: Scenario, seen: Seen, fix: Option<Fix>) -> Outcome {
     why.extend(judge_account(&scenario.truth, &servers, &round.accounts));
     if let (Some(fix), Some(first)) = (&fix, round.findings.first()) {
         why.extend(judge_fix(&scenario.truth, fix, cause(first)));
+    }
+    if !why.is_empty() {
+        let summary = round.summary.as_ref();
+        why.extend(answers_to_missed(&scenario.truth, &round.findings, summary));
     }
     Outcome {
         truth: truth_of(&scenario, &servers),

@@ -217,6 +217,29 @@ fn wrong_others(truth: &Truth, findings: &[&Value]) -> Vec<String> {
     wrong
 }
 
+/// What explain answered of planted causes that it did not find: what tells where a failed run is looked into.
+pub(crate) fn answers_to_missed(
+    truth: &Truth,
+    findings: &[Value],
+    summary: Option<&Value>,
+) -> Vec<String> {
+    let answers = summary.and_then(|s| s["causes"].as_array());
+    let planted = |id: &str| truth.cause == id || truth.beside.iter().any(|b| b == id);
+    let missed = |id: &str| planted(id) && !findings.iter().any(|f| cause(f) == id);
+    let answers = answers.into_iter().flatten();
+    let missed = answers.filter(|answer| missed(cause(answer)));
+    let told = missed.map(|answer| {
+        let text = |field: &str| answer[field].as_str().unwrap_or("?").to_string();
+        format!(
+            "{} was answered {}: {}",
+            cause(answer),
+            text("answer"),
+            text("because")
+        )
+    });
+    told.collect()
+}
+
 /// What had to be told as a note, and was not.
 pub(crate) fn judge_notes(truth: &Truth, notes: &[Value]) -> Vec<String> {
     let told = |id: &&String| notes.iter().any(|note| note["cause"] == **id);

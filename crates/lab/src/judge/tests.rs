@@ -300,3 +300,26 @@ fn a_program_is_called_as_its_command_is_and_any_of_its_processes_is_right() {
     assert_eq!(wrong(scope(22, "nginx")).len(), 1);
     assert_eq!(wrong(scope(20, "edge")).len(), 2, "as server and as client");
 }
+
+#[test]
+fn what_was_missed_comes_with_what_explain_answered() {
+    let truth = Scenario::load("slow-consumer", 1).unwrap().truth;
+    let summary = json!({ "causes": [
+        { "cause": "slow-reader", "answer": "found" },
+        { "cause": "softirq-starvation", "answer": "ruled-out", "because": "it waited 3 ms" },
+        { "cause": "ports-exhausted", "answer": "ruled-out", "because": "0 of 2 connects" },
+    ] });
+    let found = |causes: &[&str]| -> Vec<Value> {
+        causes
+            .iter()
+            .map(|cause| json!({ "cause": cause }))
+            .collect()
+    };
+    assert_eq!(
+        answers_to_missed(&truth, &found(&["slow-reader"]), Some(&summary)),
+        ["softirq-starvation was answered ruled-out: it waited 3 ms"]
+    );
+    let both = found(&["slow-reader", "softirq-starvation"]);
+    assert_eq!(answers_to_missed(&truth, &both, Some(&summary)), [""; 0]);
+    assert_eq!(answers_to_missed(&truth, &[], None), [""; 0]);
+}
