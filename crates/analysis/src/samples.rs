@@ -1,24 +1,23 @@
 //! The rows of the socket table, one after the other, as far as a moment.
 
 use recording::tables::Socket;
-use recording::{Batch, Error, RowRef};
+use recording::{Ahead, Error, RowRef, Scan};
 
 /// Them, and the one that is due next.
-pub(crate) struct Samples<S> {
-    scan: S,
-    rows: std::vec::IntoIter<(RowRef, Socket)>,
+pub(crate) struct Samples {
+    rows: Ahead<Result<(RowRef, Socket), Error>>,
     next: Option<(RowRef, Socket)>,
 }
 
-impl<S: Iterator<Item = Result<Batch<Socket>, Error>>> Samples<S> {
-    pub(crate) fn new(scan: S) -> Result<Samples<S>, Error> {
-        let mut samples = Samples {
-            scan,
-            rows: Vec::new().into_iter(),
-            next: None,
-        };
-        samples.advance()?;
-        Ok(samples)
+impl Samples {
+    pub(crate) fn new(scan: Scan<Socket>) -> Result<Samples, Error> {
+        let rows = scan.flat_map(|batch| match batch {
+            Ok(batch) => batch.rows().map(Ok).collect(),
+            Err(error) => vec![Err(error)],
+        });
+        let mut rows = Ahead::new(rows);
+        let next = rows.next().transpose()?;
+        Ok(Samples { rows, next })
     }
 
     /// The next sample unless it is later than `time_ns`.
@@ -27,20 +26,7 @@ impl<S: Iterator<Item = Result<Batch<Socket>, Error>>> Samples<S> {
             return Ok(None);
         }
         let due = self.next.take();
-        self.advance()?;
+        self.next = self.rows.next().transpose()?;
         Ok(due)
-    }
-
-    fn advance(&mut self) -> Result<(), Error> {
-        loop {
-            if let Some(row) = self.rows.next() {
-                self.next = Some(row);
-                return Ok(());
-            }
-            match self.scan.next() {
-                Some(batch) => self.rows = batch?.rows().collect::<Vec<_>>().into_iter(),
-                None => return Ok(()),
-            }
-        }
     }
 }

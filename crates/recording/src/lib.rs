@@ -10,6 +10,7 @@
 #![warn(clippy::missing_errors_doc)]
 
 mod addr;
+mod ahead;
 mod backquotes;
 mod cell;
 mod cgroups;
@@ -52,6 +53,7 @@ mod word;
 mod write;
 
 pub use addr::Addr;
+pub use ahead::Ahead;
 pub use backquotes::without_backquotes;
 pub use cell::Value;
 #[doc(hidden)]
