@@ -175,6 +175,77 @@ fn a_server_that_sleeps_thinks_and_its_client_awaits_it() {
     assert!(slow.iter().all(|x| x.pid == Some(std::process::id())));
 }
 
+/// As MySQL, SMTP and SSH do. A pool that connects ahead of its first request waits for nobody.
+#[test]
+fn the_first_word_of_a_server_is_awaited_since_the_handshake() {
+    need_root();
+    const PAUSE: Duration = Duration::from_millis(300);
+    const CONNECTIONS: u32 = 4;
+    let recorded = |greets: bool| {
+        let serve = move |listener: TcpListener| {
+            for _ in 0..CONNECTIONS {
+                let (mut conn, _) = listener.accept().unwrap();
+                if greets {
+                    thread::sleep(PAUSE);
+                    conn.write_all(b"220 ready").unwrap();
+                }
+                conn.read_exact(&mut [0; 4]).unwrap();
+                conn.write_all(b"221 bye").unwrap();
+            }
+            PAUSE * CONNECTIONS
+        };
+        let ask = move |at| {
+            let mut waited = Duration::ZERO;
+            for _ in 0..CONNECTIONS {
+                let began = Instant::now();
+                let mut conn = TcpStream::connect(at).unwrap();
+                if greets {
+                    conn.read_exact(&mut [0; 9]).unwrap();
+                } else {
+                    thread::sleep(PAUSE);
+                }
+                waited += began.elapsed();
+                conn.write_all(b"QUIT").unwrap();
+                conn.read_exact(&mut [0; 7]).unwrap();
+            }
+            waited
+        };
+        Recorded::of(serve, ask)
+    };
+    let greeted = recorded(true);
+    // The kernel keeps the moment of the handshake by the jiffy, of 10 ms at most.
+    let jiffies = Duration::from_millis(10) * CONNECTIONS;
+    for (role, part) in [
+        (Role::Client, RequestPart::Await),
+        (Role::Server, RequestPart::Think),
+    ] {
+        let said = greeted.time(role, |r| r.part_ns(part));
+        let (least, most) = (greeted.worked - jiffies, greeted.asked + 2 * jiffies);
+        assert!(
+            (least..=most).contains(&said),
+            "{role:?}: {said:?}, not {least:?} to {most:?}"
+        );
+        assert_eq!(
+            greeted.sum(role, |r| r.exchanges),
+            u64::from(2 * CONNECTIONS),
+            "{role:?}"
+        );
+    }
+    let ahead = recorded(false);
+    for role in [Role::Client, Role::Server] {
+        assert_eq!(
+            ahead.sum(role, |r| r.exchanges),
+            u64::from(CONNECTIONS),
+            "{role:?}"
+        );
+        assert!(
+            ahead.whole(role) < PAUSE,
+            "{role:?}: {:?}",
+            ahead.whole(role)
+        );
+    }
+}
+
 #[test]
 fn a_server_that_computes_is_on_a_cpu_or_waits_for_one() {
     need_root();

@@ -83,6 +83,23 @@ static __always_inline void left_late(struct end *e, const struct tcp_sock *tp, 
 		pass(e, TW_PART_SEND, left);
 }
 
+/* The first word of a connection is the server's, and comes late: both ends have waited for it since the handshake,
+ * of which the kernel keeps the moment, by the jiffy. */
+static __always_inline void greeted(struct end *e, u32 handshake, u8 at, u32 part)
+{
+	u64 waited = (u64)age(handshake) * jiffy_ns, now;
+
+	if (waited <= 2 * jiffy_ns)
+		return;
+	if (!e->drawn && !draw(e)) {
+		e->at = AT_SKIP;
+		return;
+	}
+	now = bpf_ktime_get_ns();
+	begin_at(e, at, now - waited);
+	pass(e, part, now);
+}
+
 static __always_inline void arrived(struct end *e, struct sock *sk, const struct tcp_sock *tp,
 				    struct word w)
 {
@@ -100,6 +117,8 @@ static __always_inline void arrived(struct end *e, struct sock *sk, const struct
 	case AT_NOTHING:
 		if (e->service.role == TW_ROLE_SERVER)
 			request_came(e, sk);
+		else if (!tp->bytes_sent && tp->data_segs_in <= 1)
+			greeted(e, tp->lsndtime, AT_UNREAD, TW_PART_AWAIT);
 		break;
 	case AT_THINK:
 		/* It was not all of the request, or another one overtakes the answer. */
@@ -169,8 +188,12 @@ static __always_inline void answer(struct end *e, struct sock *sk, const struct 
 {
 	u64 now;
 
-	if (e->at == AT_NOTHING)
+	if (e->at == AT_NOTHING) {
+		/* The handshake's own sequence number may count. */
+		if (!tp->bytes_received && tp->bytes_acked <= 1)
+			greeted(e, tp->inet_conn.icsk_ack.lrcvtime, AT_SENT, TW_PART_THINK);
 		return;
+	}
 	now = bpf_ktime_get_ns();
 	switch (e->at) {
 	case AT_UNREAD:
