@@ -1,7 +1,7 @@
 //! Whose time it was when it was not TCP's: that of the recorded command, or that of a service's own side.
 
-use analysis::account::{Parts, Requests, Role, Service};
-use analysis::words::{duration, percent, rounded};
+use analysis::account::{Parts, Percentiles, Requests, Role, Service};
+use analysis::words::{duration, list, percent, rounded};
 use serde::{Deserialize, Serialize};
 
 use crate::command::CommandTime;
@@ -80,18 +80,14 @@ fn of_services(services: &[Service]) -> Option<NotTcp> {
     {
         return None;
     }
-    let who = match (&service.comm, service.pid) {
-        (Some(comm), Some(pid)) => format!("{comm} (pid {pid})"),
-        _ => "a client here".into(),
-    };
+    if service.role == Role::Server
+        && let Some(chain) = Chain::of(services, service, r)
+    {
+        return Some(chain.tell(each(r.total_s), share_of_tail(tail)));
+    }
+    let who = name(service);
     let share = percent(its_own / r.total_s);
-    let tail = tail.map_or(String::new(), |p| {
-        format!(
-            "; half of the answers take {}, one in a hundred {} or longer",
-            seconds(p.p50_s),
-            seconds(p.p99_s)
-        )
-    });
+    let tail = share_of_tail(tail);
     let says = match service.role {
         Role::Server => format!(
             "{who} at {} {} {} of {} ({share}) per request on average{}{tail}.",
@@ -117,6 +113,126 @@ fn of_services(services: &[Service]) -> Option<NotTcp> {
         share: rounded(its_own / r.total_s),
         says,
     })
+}
+
+/// Who asks or answers.
+fn name(service: &Service) -> String {
+    match (&service.comm, service.pid) {
+        (Some(comm), Some(pid)) => format!("{comm} (pid {pid})"),
+        _ => "a client here".into(),
+    }
+}
+
+/// That few answers take most.
+fn share_of_tail(tail: Option<Percentiles>) -> String {
+    tail.map_or(String::new(), |p| {
+        format!(
+            "; half of the answers take {}, one in a hundred {} or longer",
+            seconds(p.p50_s),
+            seconds(p.p99_s)
+        )
+    })
+}
+
+/// Services that a request passes: each answers once its own requests to the next are answered.
+struct Chain<'a> {
+    /// The one that is asked, and those behind it that are on this host.
+    servers: Vec<&'a Service>,
+    /// Whom the last of them asks, where that is elsewhere.
+    elsewhere: Option<&'a Service>,
+    /// What the last one takes of each request that the first one answers, s.
+    takes_s: f64,
+}
+
+/// More proxies than this do not follow each other.
+const MAX_HOPS: usize = 8;
+
+impl<'a> Chain<'a> {
+    /// Whom the requests of `first` wait for; `None` where that is its own process.
+    fn of(services: &'a [Service], first: &'a Service, r: &Requests) -> Option<Chain<'a>> {
+        let mut chain = Chain {
+            servers: vec![first],
+            elsewhere: None,
+            takes_s: 0.0,
+        };
+        while let Some((asked, takes_s)) = chain.servers.last().and_then(|s| awaited(services, s)) {
+            chain.takes_s = takes_s / r.exchanges.max(1) as f64;
+            let its = |s: &&Service| {
+                let there = s.at.addr.is_any() || s.at == asked.at;
+                s.role == Role::Server
+                    && s.at.port == asked.at.port
+                    && there
+                    && s.requests.is_some()
+            };
+            let known = chain.servers.len();
+            let next = services.iter().find(its);
+            match next.filter(|next| !chain.servers.iter().any(|s| std::ptr::eq(*s, *next))) {
+                Some(next) if known < MAX_HOPS => chain.servers.push(next),
+                _ => {
+                    chain.elsewhere = Some(asked);
+                    break;
+                }
+            }
+        }
+        (chain.servers.len() > 1 || chain.elsewhere.is_some()).then_some(chain)
+    }
+
+    /// `whole_s` is what each request takes.
+    fn tell(&self, whole_s: f64, tail: String) -> NotTcp {
+        let takes_s = self.takes_s.min(whole_s);
+        let share = takes_s / whole_s;
+        let (last, before) = match (self.elsewhere, self.servers.split_last()) {
+            (None, Some((last, before))) => (format!("{} at {}", name(last), last.at), before),
+            (asked, _) => (
+                asked.map_or_else(String::new, |s| s.at.to_string()),
+                &self.servers[..],
+            ),
+        };
+        let behind = before
+            .iter()
+            .rev()
+            .map(|s| format!("{} at {}", name(s), s.at));
+        let behind: Vec<String> = behind.collect();
+        let who_adds = match before {
+            [one] => one.comm.as_deref().unwrap_or("it"),
+            _ => "the others",
+        };
+        let adds = if before.len() == 1 { "adds" } else { "add" };
+        let says = format!(
+            "{last}, behind {}, takes {} of {} ({}) per request on average{tail}; {who_adds} {adds} {}.",
+            list(&behind),
+            seconds(takes_s),
+            seconds(whole_s),
+            percent(share),
+            seconds(whole_s - takes_s)
+        );
+        NotTcp {
+            whose: match self.elsewhere {
+                Some(_) => TimeOf::Peer,
+                None => TimeOf::Application,
+            },
+            share: rounded(share),
+            says,
+        }
+    }
+}
+
+/// Whom a service's process asks while requests wait for it, and how long it waits there, s: as often as it is asked,
+/// and for most of the time that it takes. Where one loop serves many, the two sides' times are all that tells.
+fn awaited<'a>(services: &'a [Service], server: &Service) -> Option<(&'a Service, f64)> {
+    let r = server.requests.as_ref()?;
+    let own = |s: &&Service| {
+        let same = s.netns == server.netns && s.comm.is_some() && s.comm == server.comm;
+        s.role == Role::Client && same && s.at != server.at
+    };
+    let asked = services.iter().filter(own);
+    let asked = asked.filter_map(|s| Some((s, s.requests.as_ref()?)));
+    let exchanges: u64 = asked.clone().map(|(_, r)| r.exchanges).sum();
+    let waited_s: f64 = asked.clone().map(|(_, r)| r.total_s).sum();
+    let most = asked.max_by(|a, b| a.1.total_s.total_cmp(&b.1.total_s));
+    let often = limits::MOST.reached(exchanges, r.exchanges);
+    let long = limits::MOST.reached(waited_s, r.whose_s.application);
+    most.filter(|_| often && long).map(|(s, _)| (s, waited_s))
 }
 
 /// What a server does with most of its own time.
@@ -157,7 +273,7 @@ fn seconds(s: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use analysis::account::{Percentiles, Spent, Whose};
+    use analysis::account::{Spent, Whose};
     use analysis::{Endpoint, Netns};
 
     use super::*;
@@ -178,23 +294,112 @@ mod tests {
             }),
             ..Requests::default()
         };
-        let netns = Netns {
-            inode: 1,
-            name: None,
-        };
-        of_services(&[Service {
-            netns,
-            role: Role::Client,
-            at: Endpoint::default(),
-            pid: None,
-            comm: None,
+        of_services(&[service(Role::Client, "10.0.0.9:443", "app", requests)])
+    }
+
+    fn service(role: Role, at: &str, comm: &str, requests: Requests) -> Service {
+        let (addr, port, _) = synth::place(at);
+        Service {
+            netns: Netns {
+                inode: 1,
+                name: None,
+            },
+            role,
+            at: Endpoint::new(addr, port),
+            pid: Some(7),
+            comm: Some(comm.into()),
             ends: 1,
             duplex: 0,
             samples: 0,
             total_s: 0.5,
             spent_s: Spent::default(),
             requests: Some(requests),
-        }])
+        }
+    }
+
+    /// So many requests that took so long each, almost all of it the application's or the peer's.
+    fn took(exchanges: u64, each_s: f64, role: Role) -> Requests {
+        let total_s = exchanges as f64 * each_s;
+        let its_own = 0.99 * total_s;
+        let whose_s = match role {
+            Role::Server => Whose {
+                application: its_own,
+                ..Whose::default()
+            },
+            _ => Whose {
+                peer: its_own,
+                ..Whose::default()
+            },
+        };
+        Requests {
+            exchanges,
+            total_s,
+            whose_s,
+            spent_s: Parts {
+                think: its_own,
+                ..Parts::default()
+            },
+            ..Requests::default()
+        }
+    }
+
+    fn served(at: &str, comm: &str, exchanges: u64, each_s: f64) -> Service {
+        service(
+            Role::Server,
+            at,
+            comm,
+            took(exchanges, each_s, Role::Server),
+        )
+    }
+
+    fn asked(at: &str, comm: &str, exchanges: u64, each_s: f64) -> Service {
+        service(
+            Role::Client,
+            at,
+            comm,
+            took(exchanges, each_s, Role::Client),
+        )
+    }
+
+    #[test]
+    fn a_proxy_is_not_blamed_for_whom_it_asks() {
+        let proxy = || served("0.0.0.0:8080", "haproxy", 100, 0.510);
+        let told = of_services(&[proxy(), asked("10.0.0.9:8081", "haproxy", 100, 0.5)]).unwrap();
+        assert_eq!((told.whose, told.share), (TimeOf::Peer, 0.9804));
+        let says = "10.0.0.9:8081, behind haproxy (pid 7) at 0.0.0.0:8080, takes 500 ms of 510 ms (98 %) per request on \
+                    average; haproxy adds 10 ms.";
+        assert_eq!(told.says, says);
+        // The one that it asks is here, and asks a third in its turn.
+        let services = [
+            proxy(),
+            asked("10.0.0.9:8081", "haproxy", 100, 0.5),
+            served("0.0.0.0:8081", "shop", 100, 0.5),
+            asked("10.0.0.7:5432", "shop", 300, 0.16),
+            served("10.0.0.7:5432", "postgres", 300, 0.16),
+        ];
+        let told = of_services(&services).unwrap();
+        assert_eq!((told.whose, told.share), (TimeOf::Application, 0.9412));
+        let says = "postgres (pid 7) at 10.0.0.7:5432, behind shop (pid 7) at 0.0.0.0:8081 and haproxy (pid 7) at \
+                    0.0.0.0:8080, takes 480 ms of 510 ms (94 %) per request on average; the others add 30 ms.";
+        assert_eq!(told.says, says);
+    }
+
+    #[test]
+    fn who_asks_others_now_and_then_is_slow_itself() {
+        let server = || served("0.0.0.0:8080", "shop", 100, 0.5);
+        let own = |others: Service| {
+            let told = of_services(&[server(), others]).unwrap();
+            assert!(
+                told.says
+                    .starts_with("shop (pid 7) at 0.0.0.0:8080 takes 495 ms of 500 ms"),
+                "{}",
+                told.says
+            );
+        };
+        // A long poll: seldom, and long. A cache: often, and short. Another program's requests.
+        own(asked("10.0.0.9:9092", "shop", 3, 20.0));
+        own(asked("10.0.0.9:6379", "shop", 300, 0.001));
+        own(asked("10.0.0.9:8081", "other", 100, 0.49));
     }
 
     #[test]
