@@ -38,6 +38,7 @@ impl<'a> Case<'a> {
             note: None,
             if_asked: Vec::new(),
             only_if_asked: false,
+            asked: false,
             unsure_of: Vec::new(),
             waits_for_others: false,
             impact: Impact::default(),

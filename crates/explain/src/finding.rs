@@ -57,6 +57,9 @@ pub struct Finding {
     /// As far as is known its process waited for others, and its own connects may be why.
     #[serde(skip)]
     pub(crate) waits_for_others: bool,
+    /// It cost time to what was asked about: the connections of the command, or those that a filter names.
+    #[serde(default)]
+    pub asked: bool,
     /// How many suffer, and how much.
     pub impact: Impact,
     /// Time that connections lost to it, all ends together, s; null when there is nothing to measure it

@@ -35,16 +35,36 @@ impl<'a> Inquiry<'a> {
             }
             None => {
                 let program = program(&recording.manifest.command_line);
-                program.map_or_else(AHashSet::new, |name| of_command(story, &name))
+                let began = recording.manifest.ran.map_or(0, |ran| ran.pid);
+                program.map_or_else(AHashSet::new, |name| of_command(story, &name, began))
             }
         };
         Inquiry { story, ends }
     }
 
+    /// Of somebody who asked about nothing in particular.
+    #[cfg(test)]
+    pub(crate) fn of_nothing(story: &'a Story) -> Inquiry<'a> {
+        Inquiry {
+            story,
+            ends: AHashSet::new(),
+        }
+    }
+
     /// Whether it is about an end for which this is a finding.
     pub(crate) fn asks(&self, f: &Finding) -> bool {
         let conns = f.if_asked.iter().filter_map(|id| self.story.conn(*id));
-        conns.into_iter().any(|conn| self.ends.contains(&end(conn)))
+        self.is_about(conns)
+    }
+
+    /// Whether what it asks about lost time to it.
+    pub(crate) fn suffers(&self, f: &Finding) -> bool {
+        self.asks(f) || f.lost_s.ends().any(|end| self.ends.contains(&end))
+    }
+
+    /// Whether it is about one of these ends.
+    pub(crate) fn is_about<'c>(&self, conns: impl IntoIterator<Item = &'c Conn>) -> bool {
+        !self.ends.is_empty() && conns.into_iter().any(|conn| self.ends.contains(&end(conn)))
     }
 }
 
@@ -59,9 +79,10 @@ fn program(command_line: &[String]) -> Option<String> {
 }
 
 /// Both ends of the connections that a command opened: those of its name. A script's children have other names: then
-/// those that anything on this host opened while it ran.
-fn of_command(story: &Story, name: &str) -> AHashSet<End> {
-    let opened = story.conns.iter().filter(|c| c.side == Side::Opened);
+/// those of processes that are no older than it (`began` is its pid).
+fn of_command(story: &Story, name: &str, began: u32) -> AHashSet<End> {
+    let opened = story.conns.iter();
+    let opened = opened.filter(|c| c.side == Side::Opened && c.pid.is_none_or(|pid| pid >= began));
     let (own, others): (Vec<&Conn>, Vec<_>) = opened.partition(|c| c.comm.as_deref() == Some(name));
     let asked = if own.is_empty() { others } else { own };
     let mut ends = AHashSet::new();

@@ -11,7 +11,6 @@ use crate::episodes::Episode;
 use crate::finding::{Finding, Level, RuledOut};
 use crate::found::{Found, MAX_PER_CAUSE};
 use crate::id::Id;
-use crate::inquiry::Inquiry;
 use crate::limits;
 use crate::lost;
 use crate::matters;
@@ -41,8 +40,8 @@ const IF_ASKED: &str =
 const UNDER_ANOTHER: &str = "its symptoms are reported under another finding";
 
 /// Asks some causes. Cases that the user asked about are reported even if they are too small to be a finding.
-pub(crate) fn judge(whole: &Whole, causes: &[Cause], inquiry: &Inquiry) -> Judged {
-    let story = whole.story;
+pub(crate) fn judge(whole: &Whole, causes: &[Cause]) -> Judged {
+    let (story, inquiry) = (whole.story, &whole.inquiry);
     let mut all = Vec::new();
     let mut judged = Judged::default();
     for cause in causes {

@@ -31,8 +31,8 @@ pub(crate) fn of_story(
         summary.health.push(HealthNote { source, kind, says });
     };
     let inquiry = Inquiry::of(story, recording, &options.filter);
-    let whole = Whole::of(story);
-    let (mut judged, mut holding) = (judge(&whole, &options.causes, &inquiry), Vec::new());
+    let whole = Whole::of(story, inquiry);
+    let (mut judged, mut holding) = (judge(&whole, &options.causes), Vec::new());
     narrow(&mut judged, &mut holding, story, recording, options)?;
     since::tell(&mut judged.findings, story, recording)?;
     for stretch in episodes(story) {
@@ -43,6 +43,11 @@ pub(crate) fn of_story(
     for (cause, more) in judged.cut {
         note(format!("{more} further findings of {cause} are not shown"));
     }
+    for finding in &mut judged.findings {
+        finding.asked = whole.inquiry.suffers(finding);
+    }
+    // What was asked about comes first, whatever else is worse.
+    judged.findings.sort_by_key(|finding| !finding.asked);
     let mut validator = Validator::new(recording);
     let mut findings = Vec::new();
     for finding in judged.findings {
@@ -124,7 +129,7 @@ fn in_part(
     let part = recording.within(stretch.from_ns, stretch.to_ns);
     let story = Story::read(&part)?;
     let inquiry = Inquiry::of(&story, &part, &options.filter);
-    let mut judged = judge(&Whole::of(&story), &options.causes, &inquiry);
+    let mut judged = judge(&Whole::of(&story, inquiry), &options.causes);
     // What costs too little in its worst part was a note of the whole, or is not worth one.
     let little = judged.little.drain(..);
     judged

@@ -7,9 +7,11 @@ use ahash::AHashMap;
 use analysis::{Conn, Group, Story, What, is_firewall};
 use recording::{RowRef, counter};
 
+use crate::inquiry::Inquiry;
 use crate::limits::Limit;
 use crate::places::listener::{ListenerPlace, SHOWN_ROWS, listener_places};
 use crate::places::losses::Losses;
+use crate::places::lost_answers::{self, LostAnswers};
 use crate::places::path::{End, ends, paths};
 use crate::places::refusals::{self, Refusals};
 use crate::places::unanswered_syns::{self, UnansweredSyns};
@@ -23,20 +25,24 @@ pub(crate) type RuleOut = fn(&Whole) -> Verdict;
 /// A recording that causes are asked about.
 pub struct Whole<'a> {
     pub(crate) story: &'a Story,
+    pub(crate) inquiry: Inquiry<'a>,
     paths: OnceCell<Vec<Rc<Losses<'a>>>>,
     ends: OnceCell<Vec<End<'a>>>,
     syns: OnceCell<Vec<Rc<UnansweredSyns<'a>>>>,
     refused: OnceCell<Vec<Refusals<'a>>>,
+    answers: OnceCell<Vec<LostAnswers<'a>>>,
 }
 
 impl<'a> Whole<'a> {
-    pub(crate) fn of(story: &'a Story) -> Whole<'a> {
+    pub(crate) fn of(story: &'a Story, inquiry: Inquiry<'a>) -> Whole<'a> {
         Whole {
             story,
+            inquiry,
             paths: OnceCell::new(),
             ends: OnceCell::new(),
             syns: OnceCell::new(),
             refused: OnceCell::new(),
+            answers: OnceCell::new(),
         }
     }
 
@@ -69,6 +75,12 @@ impl<'a> Whole<'a> {
     /// Every place where connects were refused.
     pub(crate) fn refused(&self) -> &[Refusals<'a>] {
         self.refused.get_or_init(|| refusals::places(self.story))
+    }
+
+    /// Every listener whose answers to SYNs get lost.
+    pub(crate) fn lost_answers(&self) -> &[LostAnswers<'a>] {
+        self.answers
+            .get_or_init(|| lost_answers::places(self.story, self.silent()))
     }
 
     /// Connects of this host.

@@ -29,7 +29,7 @@ pub(crate) const CAUSE: Cause = Cause {
             SourceName::Drops,
         ],
     ],
-    seen_from: || "10 refused connects; 3 of one caller over 2 s".into(),
+    seen_from: || "10 refused connects; 3 of one caller over 2 s; one that was asked about".into(),
     signature: &[
         "connection refused (ECONNREFUSED)",
         "no route to host (EHOSTUNREACH)",
@@ -48,11 +48,13 @@ pub(crate) const CAUSE: Cause = Cause {
 const SHOWN_ADDRESSES: usize = 3;
 
 fn find(whole: &Whole) -> Found {
-    let by_reset = whole.refused().iter().filter_map(judge);
+    let inquiry = &whole.inquiry;
+    let by_reset = whole.refused().iter();
+    let by_reset = by_reset.filter_map(|place| judge(place, inquiry.is_about(place.clients())));
     let by_icmp = whole
         .silent()
         .iter()
-        .filter_map(|syns| by_icmp::judge(syns));
+        .filter_map(|syns| by_icmp::judge(syns, inquiry));
     by_reset.chain(by_icmp).collect()
 }
 
@@ -88,12 +90,13 @@ fn rule_out(whole: &Whole) -> Verdict {
             &limits::ENOUGH
         };
         let refused = || Quantity::count(n).rows(place.rows());
-        every([
-            Test::events(n, of, least, says(refused(), of)),
-            Test::share(n, of, &limits::FAILED_SHARE, says(refused(), of)),
-        ])
+        let often = Test::events(n, of, least, says(refused(), of));
+        let often = (!whole.inquiry.is_about(place.clients())).then_some(often);
+        let share = Test::share(n, of, &limits::FAILED_SHARE, says(refused(), of));
+        every(often.into_iter().chain([share]))
     });
-    let by_icmp = whole.silent().iter().map(|syns| by_icmp::refuted(syns));
+    let by_icmp = whole.silent().iter();
+    let by_icmp = by_icmp.map(|syns| by_icmp::refuted(syns, &whole.inquiry));
     let places: Vec<_> = places.chain(by_icmp).collect();
     let of = whole.opened();
     let none = || {
@@ -179,11 +182,13 @@ fn is_anothers(place: &Refusals) -> bool {
     place.groups.is_empty() && (listened || place.firewalled().0 > 0)
 }
 
-fn judge(place: &Refusals) -> Option<Finding> {
+/// One connect that the user asked about is enough.
+fn judge(place: &Refusals, asked: bool) -> Option<Finding> {
     let (at, n) = (place.at, place.refused());
     let again = n >= limits::FAILED_AGAIN.count() && seconds(place) >= limits::FAILED_OVER.s();
     let share = n as f64 / place.tried.max(n) as f64;
-    let enough = (n >= limits::ENOUGH.count() || again) && share >= limits::FAILED_SHARE.share();
+    let enough =
+        (n >= limits::ENOUGH.count() || again || asked) && share >= limits::FAILED_SHARE.share();
     if !enough || !insisted(place) || is_anothers(place) {
         return None;
     }
@@ -211,6 +216,12 @@ fn judge(place: &Refusals) -> Option<Finding> {
         .fix(fix)
         .noted(why)
         .affects(impact(place), Lost::outages(place.story, place.clients()));
+    // What harms no client is none of the trouble that was asked about.
+    let case = if why.is_none() {
+        case.if_asked(place.ids.clone(), false)
+    } else {
+        case
+    };
     let case = match (place.server(), place.told()) {
         (Some(_), _) => case.because(format!(
             "the server's kernel sent {sent} and found no socket for the SYN"

@@ -1,5 +1,6 @@
 //! C08: a firewall of this host drops SYNs, or packets of established connections.
 
+mod answers;
 mod established;
 
 use std::collections::BTreeSet;
@@ -21,7 +22,9 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::ThisHost,
     ground: Ground::Connections,
     needs: &[&[SourceName::States], &[SourceName::Drops]],
-    seen_from: || "3 dropped SYNs; 20 packets of established connections, 0.1 %".into(),
+    seen_from: || {
+        "3 dropped SYNs or answers to them; 20 packets of established connections, 0.1 %".into()
+    },
     signature: &[
         "connection timed out, and tcpdump sees the SYN come in",
         "works from the host itself, not from others",
@@ -42,6 +45,7 @@ pub(crate) const CAUSE: Cause = Cause {
         let story = whole.story;
         let connects = whole.silent().iter();
         let mut found: Vec<Finding> = connects.filter_map(|p| judge(p)).collect();
+        found.extend(whole.silent().iter().filter_map(|p| answers::judge(p)));
         found.extend(established::findings(story));
         found.into()
     },
@@ -107,6 +111,7 @@ fn rule_out(whole: &Whole) -> Verdict {
     Verdict::nearest(
         syns.into_iter()
             .chain([none])
+            .chain(answers::refuted(whole))
             .chain(established::refuted(whole)),
         NO_CONNECTION,
     )

@@ -1,4 +1,6 @@
-//! C09: SYNs get lost on the path, or at a host that is not this one.
+//! C09: SYNs, or the answers to them, get lost on the path, or at a host that is not this one.
+
+mod answers;
 
 use analysis::words::{count, duration, list, plural};
 
@@ -17,7 +19,10 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Network,
     ground: Ground::Connections,
     needs: &[&[SourceName::States], &[SourceName::Retransmits]],
-    seen_from: || "3 unanswered SYNs, 5 % of the connects; or one that hangs for 3 s".into(),
+    seen_from: || {
+        "3 unanswered SYNs, 5 % of the connects; or one that hangs for 3 s, or that was asked about"
+            .into()
+    },
     signature: &[
         "connection timed out to one address, others work",
         "SYN sent three times, no answer",
@@ -38,8 +43,12 @@ pub(crate) const CAUSE: Cause = Cause {
     find: |whole| {
         let story = whole.story;
         let hosts = Hosts::of(story);
-        let places = whole.silent().iter();
-        places.filter_map(|p| judge(p, &hosts)).collect()
+        let inquiry = &whole.inquiry;
+        let syns = whole.silent().iter();
+        let syns = syns.filter_map(|p| judge(p, &hosts, p.is_asked(inquiry)));
+        let answers = whole.lost_answers().iter();
+        syns.chain(answers.filter_map(|lost| answers::judge(lost, inquiry)))
+            .collect()
     },
 };
 
@@ -69,15 +78,15 @@ fn rule_out(whole: &Whole) -> Verdict {
             Test::events(n, of, &limits::FAILED_AGAIN, says(&silent, of)),
             Test::share(n, of, &limits::FAILED_SHARE, says(&silent, of)),
         ];
-        // One that hangs is enough.
-        let hangs = !place.hanging(limits::STALL.ns()).is_empty();
-        let many = many.into_iter().filter(|_| !hangs);
+        // One that hangs is enough, or one that the user asked about.
+        let one = is_enough(place) || place.is_asked(&whole.inquiry);
+        let many = many.into_iter().filter(|_| !one);
         let unanswered = times.unanswered_syns();
-        let dropped = place.drops_here().max(place.listener_drops());
+        let (dropped, rows) = dropped_of(place);
         let here = say!(
-            "this host received and dropped {dropped_here} for {at}; {unanswered} had no answer",
+            "this host dropped {dropped_here} of connects to {at}; {unanswered} had no answer",
             at = Quantity::new(place.at.to_string(), place.at.to_string()),
-            dropped_here = Quantity::of(dropped, "packet").rows(place.drop_rows()),
+            dropped_here = Quantity::of(dropped, "packet").rows(rows),
             unanswered = Quantity::of(unanswered, "SYN")
         );
         every(many.chain([Test::share(dropped, unanswered, &limits::MOST, here).below()]))
@@ -117,20 +126,33 @@ fn few_retried(asked: &Asked) -> Option<Step> {
     })
 }
 
+/// One connect is enough that hangs.
+fn is_enough(place: &UnansweredSyns) -> bool {
+    !place.hanging(limits::STALL.ns()).is_empty()
+}
+
 /// Enough of the connects had a SYN that nothing answered.
 fn many(place: &UnansweredSyns) -> bool {
     let (silent, connects) = (place.times.silent(), place.times.total());
     silent >= limits::FAILED_AGAIN.count() && limits::FAILED_SHARE.reached(silent, connects)
 }
 
+/// What this host dropped of connects to a place: SYNs, or the answers to them; with some rows.
+fn dropped_of(place: &UnansweredSyns) -> (u64, Vec<RowRef>) {
+    let syns = place.drops_here().max(place.listener_drops());
+    let rows = place.drop_rows().into_iter().chain(place.answer_rows());
+    let dropped = syns.saturating_add(place.answers_dropped());
+    (dropped, rows.take(SHOWN_ROWS).collect())
+}
+
 fn dropped_here(asked: &Asked) -> Option<Step> {
     let place = asked.silent()?;
-    let dropped = place.drops_here().max(place.listener_drops());
+    let (dropped, rows) = dropped_of(&place);
     let unanswered = place.times.unanswered_syns();
     (dropped > 0 && limits::MOST.reached(dropped, unanswered)).then(|| {
         say!(
-            "this host received and dropped {dropped_here} for it; {unanswered} had no answer",
-            dropped_here = Quantity::of(dropped, "packet").rows(place.drop_rows()),
+            "this host dropped {dropped_here} of connects to it; {unanswered} had no answer",
+            dropped_here = Quantity::of(dropped, "packet").rows(rows),
             unanswered = Quantity::of(unanswered, "SYN")
         )
     })
@@ -165,7 +187,7 @@ fn no_syn_lost(asked: &Asked) -> Option<Step> {
         })
 }
 
-fn is_lost_elsewhere(silent: &UnansweredSyns, others: &OtherPorts) -> bool {
+fn is_lost_elsewhere(silent: &UnansweredSyns, others: &OtherPorts, asked: bool) -> bool {
     let n = silent.times.silent();
     let (resent, established) = silent.data_resent();
     // As shares: resent ÷ established against silent ÷ all.
@@ -175,26 +197,26 @@ fn is_lost_elsewhere(silent: &UnansweredSyns, others: &OtherPorts) -> bool {
     // A server that ends while SYNs are under way refuses a few.
     let clients = silent.story.all(&silent.clients).map(|(_, c)| c);
     let refused = clients.filter(|c| c.refused.is_some()).count() as u64;
-    let hangs = !silent.hanging(limits::STALL.ns()).is_empty();
     let unanswered = silent.times.unanswered_syns();
     let are_few = |known: u64| !limits::MOST.reached(known, unanswered);
-    (many(silent) || hangs)
+    (many(silent) || is_enough(silent) || asked)
         && !data_too
         && !limits::MOST.reached(refused, n)
         && !silent.is_rejected()
         // Nothing known here explains most of them.
         && are_few(silent.drops_here())
+        && are_few(silent.answers_dropped())
         && are_few(silent.listener_drops())
         && are_few(silent.strays.saturating_add(silent.half_open))
         && are_few(silent.synacks_repeated)
 }
 
-fn judge(silent: &UnansweredSyns, hosts: &Hosts) -> Option<Finding> {
+fn judge(silent: &UnansweredSyns, hosts: &Hosts, asked: bool) -> Option<Finding> {
     let (story, at) = (silent.story, silent.at);
     let netns = silent.client_netns().unwrap_or(0);
     let clients = story.all(&silent.clients).map(|(_, c)| c);
     let others = hosts.other_ports(netns, at, clients);
-    if !story.health.sees(&SourceName::Retransmits) || !is_lost_elsewhere(silent, &others) {
+    if !story.health.sees(&SourceName::Retransmits) || !is_lost_elsewhere(silent, &others, asked) {
         return None;
     }
     // Without them it is unknown whether this host dropped them.
@@ -209,18 +231,21 @@ fn judge(silent: &UnansweredSyns, hosts: &Hosts) -> Option<Finding> {
     let hanging = silent.hanging(limits::STALL.ns());
     let stuck = hanging.first().filter(|_| !many(silent));
     let stuck_title = stuck.map(|(_, c)| {
-        let waited = story.end_ns.saturating_sub(c.start_ns);
+        let until = c.ended_ns.unwrap_or(story.end_ns);
         let connects = plural(hanging.len() as u64, "connect");
         let at_least = if c.side == Side::Older {
             " or more"
         } else {
             ""
         };
-        format!(
-            "{connects} to {at} hang{}: no answer for {}{at_least}.",
-            if hanging.len() == 1 { "s" } else { "" },
-            duration(waited)
-        )
+        let waited = duration(until.saturating_sub(c.start_ns));
+        match c.ended_ns {
+            Some(_) => format!("{connects} to {at} gave up: no answer for {waited}{at_least}."),
+            None => format!(
+                "{connects} to {at} hang{}: no answer for {waited}{at_least}.",
+                if hanging.len() == 1 { "s" } else { "" },
+            ),
+        }
     });
     let did = match silent.times.gave_up_ns() {
         Some(after) if silent.times.retried == 0 => format!("gave up after {}", duration(after)),
@@ -265,6 +290,7 @@ fn judge(silent: &UnansweredSyns, hosts: &Hosts) -> Option<Finding> {
             silent.times.impact(silent.times.retries, of),
             silent.times.lost(story, 0),
         )
+        .if_asked(silent.times.delayed_ids().to_vec(), false)
         .steps(silent.times.step())
         .steps(clusters_step(silent))
         .steps(if own { Some(others.step()) } else { data_step(silent) })

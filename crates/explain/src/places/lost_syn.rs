@@ -33,8 +33,9 @@ pub(crate) struct ConnectTimes {
     gave_up: Vec<u64>,
     /// The delayed whose last ACK was dropped.
     ghosts: u64,
-    /// The delayed that never got through.
+    /// The delayed that never got through, and those of them that still wait.
     pub(crate) unanswered: u64,
+    pending: u64,
     /// The delayed.
     ids: Vec<ConnId>,
     /// The delayed that are connected and needed several SYNs.
@@ -83,6 +84,7 @@ impl ConnectTimes {
                 }
                 (None, _) | (_, Some(Ghost::Forever)) => {
                     times.unanswered += 1;
+                    times.pending += u64::from(conn.ended_ns.is_none());
                     times.delayed.push(waited);
                 }
                 (_, Some(Ghost::Until(took))) | (Some(took), None) => times.delayed.push(took),
@@ -199,7 +201,12 @@ impl ConnectTimes {
             let others = plural(others, "SYN");
             says += &format!("; {others} were unanswered for another reason");
         } else if self.unanswered > 0 {
-            says += &format!("; {} still pending at the end", count(self.unanswered));
+            let (unanswered, pending) = (count(self.unanswered), count(self.pending));
+            says += &match self.pending {
+                0 => format!("; {unanswered} gave up"),
+                n if n == self.unanswered => format!("; {pending} still pending at the end"),
+                _ => format!("; {unanswered} never got through, {pending} of them still pending"),
+            };
         }
         Impact {
             added_latency_ms: Some(added),

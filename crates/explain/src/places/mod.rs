@@ -5,6 +5,7 @@ pub(crate) mod accept_waits;
 pub(crate) mod interfaces;
 pub(crate) mod listener;
 pub(crate) mod losses;
+pub(crate) mod lost_answers;
 pub(crate) mod lost_syn;
 pub(crate) mod meanwhile;
 pub(crate) mod options;

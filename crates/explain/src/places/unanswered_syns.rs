@@ -3,12 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use ahash::AHashMap;
+use ahash::{AHashMap, AHashSet};
 use analysis::words::{count, list, percent, plural};
-use analysis::{Conn, ConnId, Endpoint, Group, Listener, Outcome, Side, Story, What, is_firewall};
+use analysis::{
+    Conn, ConnId, Dropped, Endpoint, Group, Listener, Outcome, Side, Story, What, is_firewall,
+};
 use recording::{RowRef, SourceName, counter};
 
 use crate::finding::{Check, Impact, Role, Scope, Step};
+use crate::inquiry::Inquiry;
 use crate::limits;
 use crate::place::Place;
 use crate::places::listener::{ListenerPlace, SHOWN_ROWS};
@@ -42,9 +45,11 @@ pub(crate) struct UnansweredSyns<'a> {
     pub(crate) half_open: u64,
     /// SYN-ACKs that the server here retransmitted: its answers got lost.
     pub(crate) synacks_repeated: u64,
+    /// What firewalls of this host dropped of the server's answers, with the namespace of their rules.
+    pub(crate) answers: Vec<(u32, &'a Dropped)>,
 }
 
-/// Every place to which a SYN was retransmitted or dropped here.
+/// Every place to which a SYN was retransmitted, and those whose SYNs or answers to them were dropped here.
 pub(crate) fn places(story: &Story) -> Vec<UnansweredSyns<'_>> {
     let key = |netns: u32, at: Endpoint| (at.is_loopback().then_some(netns), at);
     let mut places: BTreeMap<_, (Vec<ConnId>, Vec<&Group>)> = BTreeMap::new();
@@ -68,12 +73,19 @@ pub(crate) fn places(story: &Story) -> Vec<UnansweredSyns<'_>> {
             places.entry(key).or_default().1.push(group);
         }
     }
+    let servers = AtServers::of(story);
+    for (at, dropped) in &servers.answers {
+        for (netns, _) in dropped {
+            if places.len() < MAX_PLACES {
+                places.entry(key(*netns, *at)).or_default();
+            }
+        }
+    }
     for (id, conn) in story.conns.iter().enumerate().filter(|(_, c)| c.connects()) {
         if let Some((clients, _)) = places.get_mut(&key(conn.netns, conn.remote)) {
             clients.push(id as ConnId);
         }
     }
-    let servers = AtServers::of(story);
     let places = places.into_iter();
     let places = places
         .map(|(place, (clients, dropped))| servers.unanswered(story, place, clients, dropped));
@@ -81,23 +93,25 @@ pub(crate) fn places(story: &Story) -> Vec<UnansweredSyns<'_>> {
 }
 
 /// What else happened to SYNs, by the server's end.
-struct AtServers {
+struct AtServers<'a> {
     strays: AHashMap<Endpoint, u64>,
     half_open: AHashMap<Endpoint, u64>,
     synacks_repeated: AHashMap<Endpoint, u64>,
+    answers: BTreeMap<Endpoint, Vec<(u32, &'a Dropped)>>,
 }
 
-impl AtServers {
-    fn of(story: &Story) -> AtServers {
+impl<'a> AtServers<'a> {
+    fn of(story: &'a Story) -> AtServers<'a> {
         AtServers {
             strays: strays(story),
             half_open: half_open(story),
             synacks_repeated: synacks_repeated(story),
+            answers: answers_dropped(story),
         }
     }
 
     /// One place, with these connects to it.
-    fn unanswered<'a>(
+    fn unanswered(
         &self,
         story: &'a Story,
         (netns, at): (Option<u32>, Endpoint),
@@ -116,6 +130,7 @@ impl AtServers {
             strays: here(&self.strays),
             half_open: here(&self.half_open),
             synacks_repeated: here(&self.synacks_repeated),
+            answers: self.answers.get(&at).cloned().unwrap_or_default(),
         }
     }
 }
@@ -157,6 +172,40 @@ fn synacks_repeated(story: &Story) -> AHashMap<Endpoint, u64> {
     counts
 }
 
+/// What firewalls of this host dropped of servers' answers to SYNs, by the server's end: packets from it to an end that
+/// never had a connection with it, and whose connect waits for it, or for which it repeats SYN-ACKs.
+fn answers_dropped(story: &Story) -> BTreeMap<Endpoint, Vec<(u32, &Dropped)>> {
+    let dropped = story.drops.all().filter(|(_, d)| d.by_firewall > 0);
+    let dropped: Vec<_> = dropped.collect();
+    let mut answers = BTreeMap::new();
+    if dropped.is_empty() {
+        return answers;
+    }
+    let ways = dropped.iter().map(|((_, from, to), _)| (*from, *to));
+    let mut ways: AHashSet<(Endpoint, Endpoint)> = ways.collect();
+    let mut awaited: AHashSet<(Endpoint, Endpoint)> = AHashSet::new();
+    for conn in &story.conns {
+        let answer = (conn.remote, conn.local);
+        if is_silent(story, conn) && conn.established_ns.is_none() {
+            if ways.contains(&answer) {
+                awaited.insert(answer);
+            }
+        } else {
+            ways.remove(&answer);
+            ways.remove(&(conn.local, conn.remote));
+        }
+    }
+    let repeated = synacks_repeated(story);
+    for ((netns, from, to), dropped) in dropped {
+        let answer = (*from, *to);
+        if ways.contains(&answer) && (awaited.contains(&answer) || repeated.contains_key(from)) {
+            let of_server: &mut Vec<_> = answers.entry(*from).or_default();
+            of_server.push((*netns, dropped));
+        }
+    }
+    answers
+}
+
 impl<'a> UnansweredSyns<'a> {
     /// One place, whatever happened there.
     pub(crate) fn at(story: &'a Story, netns: Option<u32>, at: Endpoint) -> UnansweredSyns<'a> {
@@ -173,12 +222,14 @@ impl<'a> UnansweredSyns<'a> {
     pub(crate) fn of_listener(here: ListenerPlace<'a>) -> UnansweredSyns<'a> {
         let (story, local) = (here.story, here.listener.local);
         let any = local.addr.ip().is_unspecified();
+        let there = |at: &Endpoint| at.port == local.port && (any || *at == local);
         let sum = |counts: AHashMap<Endpoint, u64>| -> u64 {
-            let there = |at: &Endpoint| at.port == local.port && (any || *at == local);
             let at_place = counts.iter().filter(|(at, _)| there(at));
             at_place.map(|(_, n)| n).sum()
         };
         let dropped = story.packets_at(here.index, What::SynDropped);
+        let mut answers = answers_dropped(story);
+        answers.retain(|at, _| there(at));
         UnansweredSyns {
             story,
             netns: Some(here.listener.netns),
@@ -190,6 +241,7 @@ impl<'a> UnansweredSyns<'a> {
             strays: sum(strays(story)),
             half_open: sum(half_open(story)),
             synacks_repeated: sum(synacks_repeated(story)),
+            answers: answers.into_values().flatten().collect(),
         }
     }
 
@@ -303,13 +355,30 @@ impl<'a> UnansweredSyns<'a> {
         self.listener_place().map_or(0, |place| place.dropped())
     }
 
+    /// Answers to SYNs that firewalls of this host dropped.
+    pub(crate) fn answers_dropped(&self) -> u64 {
+        self.answers.iter().map(|(_, d)| d.by_firewall).sum()
+    }
+
+    /// Some of their rows.
+    pub(crate) fn answer_rows(&self) -> Vec<RowRef> {
+        let rows = self
+            .answers
+            .iter()
+            .flat_map(|(_, d)| d.rows.iter().copied());
+        rows.take(SHOWN_ROWS).collect()
+    }
+
     /// Handshakes that completed.
     pub(crate) fn passed(&self) -> u64 {
         let clients = self.story.all(&self.clients);
         let here = clients.filter(|(_, c)| c.established_ns.is_some()).count() as u64;
         let accepted = self.listener().map_or(0, |(_, listener)| {
             let accepted = self.story.all(&listener.accepted);
-            accepted.filter(|(_, c)| c.side == Side::Accepted).count() as u64
+            // A listener on any address takes what goes to other addresses, too.
+            let there = |c: &Conn| self.at.addr.is_any() || c.local == self.at;
+            let there = accepted.filter(|(_, c)| c.side == Side::Accepted && there(c));
+            there.count() as u64
         });
         here.max(accepted)
     }
@@ -368,20 +437,34 @@ impl<'a> UnansweredSyns<'a> {
         })
     }
 
-    /// Connects that have waited at least this long, ns, for an answer, while no other connect got one.
+    /// Connects that waited at least this long, ns, for an answer that never came, while no other connect got one:
+    /// those that still wait, and those that gave up.
     pub(crate) fn hanging(&self, least_ns: u64) -> Vec<(ConnId, &'a Conn)> {
         let story = self.story;
         let all = || {
             let ids = self.clients.iter();
             ids.filter_map(|id| Some((*id, story.conn(*id)?)))
         };
-        let last_success = all().filter_map(|(_, c)| c.established_ns).max();
+        let mut successes: Vec<u64> = all().filter_map(|(_, c)| c.established_ns).collect();
+        successes.sort_unstable();
         let hanging = all().filter(|(_, c)| {
-            let waited = story.end_ns.saturating_sub(c.start_ns);
-            let pending = c.outcome == Outcome::Pending && c.syn_retries > 0;
-            pending && waited >= least_ns && last_success.is_none_or(|at| at < c.start_ns)
+            let until = c.ended_ns.unwrap_or(story.end_ns);
+            let silent = c.outcome == Outcome::Pending || c.failed();
+            let answered = c.refused.is_some() || c.unreachable().is_some();
+            let next = successes.partition_point(|at| *at < c.start_ns);
+            silent
+                && c.syn_retries > 0
+                && !answered
+                && until.saturating_sub(c.start_ns) >= least_ns
+                && successes.get(next).is_none_or(|at| *at > until)
         });
         hanging.collect()
+    }
+
+    /// Whether the user asked about a connect that nothing answered.
+    pub(crate) fn is_asked(&self, inquiry: &Inquiry) -> bool {
+        let clients = self.story.all(&self.clients).map(|(_, c)| c);
+        inquiry.is_about(clients.filter(|c| is_silent(self.story, c)))
     }
 
     /// What the drops were.

@@ -27,7 +27,7 @@ pub(super) fn verdict(name: &str, facts: &Facts, explanation: &Explanation) -> V
             String::new(),
         ),
         ([first, ..], _) => {
-            let says = text::count_of_problems(findings.len(), summary);
+            let says = text::count_of_problems(findings, summary);
             (VerdictKind::Found, first.layer.says(), says, String::new())
         }
         ([], Some(not_tcp)) => (

@@ -126,10 +126,16 @@ pub fn answer(explanation: &Explanation, style: &Style, more: &str) -> String {
 }
 
 /// How many problems there are.
-pub(crate) fn count_of_problems(n: usize, summary: &Summary) -> String {
+pub(crate) fn count_of_problems(all: &[Finding], summary: &Summary) -> String {
+    let asked = all.iter().filter(|finding| finding.asked).count();
+    let order = if asked > 0 && asked < all.len() {
+        "what was asked about first"
+    } else {
+        "the worst first"
+    };
     format!(
-        "{} in {} s of host {}, the worst first",
-        plural(n as u64, "problem"),
+        "{} in {} s of host {}, {order}",
+        plural(all.len() as u64, "problem"),
         number(summary.duration_s),
         summary.recording.host,
     )
@@ -137,7 +143,7 @@ pub(crate) fn count_of_problems(n: usize, summary: &Summary) -> String {
 
 /// All problems, a line or two each, so that reading does not stop after the first.
 fn listed(page: &mut Page, all: &[Finding], summary: &Summary) {
-    let says = format!("{}:", count_of_problems(all.len(), summary));
+    let says = format!("{}:", count_of_problems(all, summary));
     page.paragraph_within("", Look::Fix, &says, 1);
     for (i, finding) in all.iter().take(MAX_LISTED).enumerate() {
         let look = match i {
@@ -151,7 +157,15 @@ fn listed(page: &mut Page, all: &[Finding], summary: &Summary) {
     if more > 0 {
         page.paragraph("  ", Look::Plain, &format!("and {more} more"));
     }
-    page.heading("THE WORST");
+    let first_is_worst = all
+        .iter()
+        .skip(1)
+        .all(|f| f.lost_s.seconds() <= all[0].lost_s.seconds());
+    page.heading(if first_is_worst {
+        "THE WORST"
+    } else {
+        "THE FIRST"
+    });
 }
 
 /// Who, since when, what it costs, what to do, how sure.

@@ -9,6 +9,7 @@ use analysis::words::{count, duration, percent, plural};
 use super::CAUSE;
 use crate::actions::{flush_neighbours, more_neighbours};
 use crate::finding::RuledOut;
+use crate::inquiry::Inquiry;
 use crate::limits;
 use crate::places::unanswered_syns::UnansweredSyns;
 use crate::vocabulary::*;
@@ -92,10 +93,18 @@ impl<'a> Rejected<'a> {
     }
 }
 
-pub(super) fn judge(place: &UnansweredSyns) -> Option<Finding> {
+/// One connect is enough that took as long as a stall, or that the user asked about.
+fn is_enough<'a>(failed: &[&'a Conn], inquiry: &Inquiry) -> bool {
+    let took = |c: &&&Conn| Some(c.ended_ns?.saturating_sub(c.start_ns));
+    let stalled = |c: &&&'a Conn| took(c).is_some_and(|ns| ns >= limits::STALL.ns());
+    failed.iter().any(|c| stalled(&c)) || inquiry.is_about(failed.iter().copied())
+}
+
+pub(super) fn judge(place: &UnansweredSyns, inquiry: &Inquiry) -> Option<Finding> {
     let rejected = Rejected::of(place).filter(|_| place.is_rejected())?;
     let (story, at, n, of) = (place.story, place.at, rejected.in_vain(), rejected.tried);
-    if n < limits::FAILED_AGAIN.count() || !limits::FAILED_SHARE.reached(n, of) {
+    let enough = n >= limits::FAILED_AGAIN.count() || is_enough(&rejected.failed, inquiry);
+    if !enough || !limits::FAILED_SHARE.reached(n, of) {
         return None;
     }
     let scope = rejected.scope();
@@ -104,8 +113,10 @@ pub(super) fn judge(place: &UnansweredSyns) -> Option<Finding> {
         format!("Connects to {at} are rejected."),
         format!("See what rejects connects to {at}."),
     ];
-    let clients = story.all(&place.clients).map(|(_, c)| c);
-    let in_vain = clients.filter(|c| c.failed() && c.refused.is_none());
+    let in_vain = story.all(&place.clients);
+    let in_vain = in_vain.filter(|(_, c)| c.failed() && c.refused.is_none());
+    let failed: Vec<ConnId> = in_vain.clone().map(|(id, _)| id).collect();
+    let in_vain = in_vain.map(|(_, c)| c);
     let [short_title, short_fix] = short;
     let layer = match rejected.by {
         By::Rule(_) => Layer::ThisHost,
@@ -116,6 +127,7 @@ pub(super) fn judge(place: &UnansweredSyns) -> Option<Finding> {
         .title([title, short_title])
         .fix([fix, short_fix])
         .affects(impact(&rejected), Lost::outages(story, in_vain))
+        .if_asked(failed, false)
         .because(match rejected.error {
             Some(_) => "the kernel reports the error that ended the connects, and no reset came",
             None => "the connects ended at once without a reset, and ICMP messages arrived",
@@ -305,8 +317,9 @@ fn advice(rejected: &Rejected, scope: &Scope) -> Advice {
 }
 
 /// How many connects to a place ended with an error.
-pub(super) fn refuted(place: &UnansweredSyns) -> Option<Answered> {
-    let (n, of) = (place.unreachable().len() as u64, place.clients.len() as u64);
+pub(super) fn refuted(place: &UnansweredSyns, inquiry: &Inquiry) -> Option<Answered> {
+    let failed = place.unreachable();
+    let (n, of) = (failed.len() as u64, place.clients.len() as u64);
     let says = || {
         say!(
             "an error ended {in_vain} of {connects}",
@@ -314,8 +327,8 @@ pub(super) fn refuted(place: &UnansweredSyns) -> Option<Answered> {
             connects = Quantity::of(of, "connect")
         )
     };
-    every([
-        Test::events(n, of, &limits::FAILED_AGAIN, says()),
-        Test::share(n, of, &limits::FAILED_SHARE, says()),
-    ])
+    let often = Test::events(n, of, &limits::FAILED_AGAIN, says());
+    let often = (!is_enough(&failed, inquiry)).then_some(often);
+    let share = Test::share(n, of, &limits::FAILED_SHARE, says());
+    every(often.into_iter().chain([share]))
 }

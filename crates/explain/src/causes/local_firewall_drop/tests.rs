@@ -317,3 +317,88 @@ fn packets_that_come_from_elsewhere_are_told_though_nobody_here_sends_them_again
     };
     assert!(found(&coming(few)).is_empty());
 }
+
+/// Ten of 30 connects get no answer: a rule of `netns` drops the SYN-ACKs.
+fn answers_dropped(netns: u32, client: Option<u32>) -> Fixture {
+    let mut f = Fixture::new();
+    f.listen(Listen::default());
+    let (server, server_port, family) = place("10.79.0.1:5000");
+    for i in 0..30u16 {
+        let at_ms = 100.0 + f64::from(i) * 50.0;
+        let from = format!("10.79.0.2:{}", 40_000 + i);
+        let is_lost = i % 3 == 0;
+        if !is_lost || client.is_some() {
+            f.dial(Dial {
+                client,
+                server: (!is_lost).then_some(SERVER),
+                from: from.clone(),
+                at_ms,
+                fate: if is_lost {
+                    Fate::Unanswered
+                } else {
+                    Fate::Established
+                },
+                retries: if is_lost { 2 } else { 0 },
+                ends_ms: Some(at_ms + 2_900.0),
+                ..Dial::default()
+            });
+        }
+        let (remote, remote_port, _) = place(&from);
+        let repeated = Event {
+            kind: EventKind::SynAckRetransmit,
+            netns: SERVER,
+            family,
+            local_addr: server,
+            local_port: server_port,
+            remote_addr: remote,
+            remote_port,
+            ..Event::default()
+        };
+        for after_ms in [0.0, 1_000.0, 1_004.0, 2_010.0] {
+            let time_ns = START_NS + ((at_ms + after_ms) * 1e6) as u64;
+            if is_lost && after_ms > 0.0 {
+                f.events.push(Event {
+                    time_ns,
+                    ..repeated.clone()
+                });
+            }
+            if is_lost {
+                // Local is where it goes.
+                f.events.push(Event {
+                    time_ns: time_ns + 50_000,
+                    kind: EventKind::Drop,
+                    netns,
+                    family,
+                    local_addr: remote,
+                    local_port: remote_port,
+                    remote_addr: server,
+                    remote_port: server_port,
+                    reason: Some("NETFILTER_DROP".into()),
+                    location: Some("nft_do_chain".into()),
+                    flags: Some(0x12),
+                    ..Event::default()
+                });
+            }
+        }
+    }
+    f.events.sort_by_key(|e| e.time_ns);
+    f
+}
+
+#[test]
+fn dropped_answers_to_syns_are_told() {
+    let f = only(&answers_dropped(CLIENT, Some(CLIENT)), ID);
+    let says = "A firewall here drops the answers of 10.79.0.1:5000 to SYNs: 40 packets, 10 of 30 connects got none.";
+    assert_eq!(f.title, says);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+    assert_eq!(f.scope.netns.inode, CLIENT);
+    let pass = Change::PassPackets {
+        netns: Some(CLIENT),
+        at: "10.79.0.1:5000".into(),
+    };
+    assert_eq!(f.advice[0].change, Some(pass));
+    // By a rule of the server's host, whose clients are elsewhere.
+    let f = only(&answers_dropped(SERVER, None), ID);
+    assert_eq!(f.scope.netns.inode, SERVER);
+    assert_eq!(f.confidence.level, Level::Medium, "{:?}", f.confidence);
+}

@@ -242,7 +242,11 @@ fn neighbours_that_are_collected_again_and_again() {
     };
     f.on_cpu(at, 0, 600);
     let story = analysis::Story::read(&f.write().unwrap().recording).unwrap();
-    let all = (super::CAUSE.find)(&crate::Whole::of(&story)).kept;
+    let all = (super::CAUSE.find)(&crate::Whole::of(
+        &story,
+        crate::inquiry::Inquiry::of_nothing(&story),
+    ))
+    .kept;
     let [f] = &all[..] else { panic!("{all:?}") };
     assert!(f.title.starts_with("New neighbours walk"), "{}", f.title);
     assert_eq!(

@@ -5,7 +5,7 @@ use recording::{EventKind, SourceName, TcpState};
 
 use crate::causes::testing::{found, only, ruled_out};
 use crate::{Began, Change, Layer, Level};
-use synth::{CLIENT, Dial, Fate, Fixture, Listen, START_NS, cases};
+use synth::{CLIENT, Dial, Fate, Fixture, Listen, SERVER, START_NS, cases, place};
 
 const ID: &str = "path-drops-syn";
 
@@ -146,10 +146,10 @@ fn what_explains_it_here_is_named_instead() {
 /// Connects that waited in SYN_SENT when the recording began, and still do: no event shows them.
 fn hanging(n: u16, retransmits: u32) -> Fixture {
     let mut f = Fixture::new();
-    let (remote_addr, remote_port, family) = synth::place("192.0.2.9:443");
+    let (remote_addr, remote_port, family) = place("192.0.2.9:443");
     for i in 0..n {
         for second in [0, 5, 9] {
-            let (local_addr, _, _) = synth::place("10.79.0.2:0");
+            let (local_addr, _, _) = place("10.79.0.2:0");
             f.sockets.push(Socket {
                 time_ns: START_NS + second * 1_000_000_000,
                 netns: CLIENT,
@@ -275,7 +275,7 @@ fn three_in_vain_over_two_seconds_are_told() {
     }
     only(&f, ID);
     // One connect each to that many addresses is a scan.
-    let (addr, _, _) = synth::place("192.0.2.10:0");
+    let (addr, _, _) = place("192.0.2.10:0");
     let mut nth = 0;
     for event in &mut f.events {
         if event.old_state == Some(TcpState::Close) {
@@ -358,4 +358,137 @@ fn one_port_that_suffers_alone_is_no_path() {
         both.iter()
             .all(|f| !f.title.contains("leaves SYNs unanswered"))
     );
+}
+
+/// Connects of which `lost` get no answer, though the listener repeats its SYN-ACKs for them; the others are accepted.
+fn one_way(client: Option<u32>, lost: u16, of: u16) -> Fixture {
+    let mut f = Fixture::new();
+    f.listen(Listen::default());
+    f.count(SERVER, "TcpExt.TCPTimeouts", 0, i64::from(lost));
+    let (server, port, family) = place("10.79.0.1:5000");
+    for i in 0..of {
+        let at_ms = 100.0 + f64::from(i) * 50.0;
+        let from = format!("10.79.0.2:{}", 40_000 + i);
+        let is_lost = i < lost;
+        let fate = if is_lost {
+            Fate::Unanswered
+        } else {
+            Fate::Established
+        };
+        let server_end = if is_lost { None } else { Some(SERVER) };
+        if !is_lost || client.is_some() {
+            f.dial(Dial {
+                client,
+                server: server_end,
+                from: from.clone(),
+                at_ms,
+                fate,
+                retries: if is_lost { 2 } else { 0 },
+                ends_ms: Some(at_ms + 2_900.0),
+                ..Dial::default()
+            });
+        }
+        let (remote, remote_port, _) = place(&from);
+        // One by its timer, two because the SYN came again.
+        for after_ms in [1_000.0, 1_004.0, 2_010.0] {
+            if is_lost {
+                f.events.push(Event {
+                    time_ns: START_NS + ((at_ms + after_ms) * 1e6) as u64,
+                    kind: EventKind::SynAckRetransmit,
+                    netns: SERVER,
+                    family,
+                    local_addr: server,
+                    local_port: port,
+                    remote_addr: remote,
+                    remote_port,
+                    ..Event::default()
+                });
+            }
+        }
+    }
+    f.events.sort_by_key(|e| e.time_ns);
+    f
+}
+
+#[test]
+fn answers_that_get_lost_are_told_from_either_side() {
+    let both = only(&one_way(Some(CLIENT), 10, 30), ID);
+    let says = "SYN-ACKs from 10.79.0.1:5000 are lost on the way back: 10 of 30 connects got none in time.";
+    assert_eq!(both.title, says);
+    assert_eq!(both.confidence.level, Level::High, "{:?}", both.confidence);
+    assert!(
+        both.impact.says.ends_with("10 gave up."),
+        "{}",
+        both.impact.says
+    );
+    assert!(ruled_out(&both, "local-firewall-drop").contains("dropped 0 answers"));
+    // Of clients elsewhere it is known that their SYNs came again.
+    let server = only(&one_way(None, 10, 30), ID);
+    let says = "SYN-ACKs from 10.79.0.1:5000 are lost on the way back: 20 SYNs came again.";
+    assert_eq!(server.title, says);
+    assert_eq!(
+        server.confidence.level,
+        Level::Medium,
+        "{:?}",
+        server.confidence
+    );
+    assert_eq!((server.impact.affected, server.impact.of), (20, 40));
+    assert_eq!(server.lost_s.seconds(), Some(20.0));
+}
+
+/// What the listener's own timer repeats is of SYNs that nobody misses: forged ones never come again.
+#[test]
+fn forged_syns_are_no_clients() {
+    let mut f = one_way(None, 10, 30);
+    f.raise(SERVER, "TcpExt.TCPTimeouts", 20);
+    assert!(found(&f).is_empty());
+    let mut f = one_way(None, 10, 30);
+    f.count(SERVER, "TcpExt.SyncookiesSent", 0, 5_000);
+    assert!(found(&f).iter().all(|f| f.cause != ID), "a flood");
+    let mut f = one_way(None, 10, 30);
+    f.count(SERVER, "TcpExt.ListenDrops", 0, 30);
+    assert!(found(&f).iter().all(|f| f.cause != ID), "its queue is full");
+}
+
+/// One connect to a dead place, for so many seconds, and what becomes of it.
+fn one_connect(seconds: f64, fate: Fate) -> Fixture {
+    let mut f = Fixture::new();
+    f.dial(Dial {
+        server: None,
+        to: "192.0.2.9:443",
+        fate,
+        retries: 2,
+        ends_ms: Some(100.0 + seconds * 1_000.0),
+        ..Dial::default()
+    });
+    f
+}
+
+#[test]
+fn one_that_hung_for_three_seconds_and_gave_up_is_told() {
+    let f = only(&one_connect(3.2, Fate::Unanswered), ID);
+    assert_eq!(
+        f.title,
+        "1 connect to 192.0.2.9:443 gave up: no answer for 3.2 s."
+    );
+    assert!(found(&one_connect(2.2, Fate::Unanswered)).is_empty());
+}
+
+#[test]
+fn one_connect_of_the_command_is_enough() {
+    let of_command = |fate| {
+        let mut f = one_connect(2.2, fate);
+        f.manifest.command_line = ["tcpwhy", "explain", "--", "curl"].map(String::from).into();
+        f
+    };
+    assert_eq!(only(&of_command(Fate::Unanswered), ID).scope.pid, Some(77));
+    for fate in [Fate::Refused, Fate::Fails("EHOSTUNREACH")] {
+        let f = only(&of_command(fate), "connection-refused");
+        assert!(
+            f.asked && f.title.contains("1 of 1 connects"),
+            "{}",
+            f.title
+        );
+        assert!(found(&one_connect(2.2, fate)).is_empty(), "{fate:?}");
+    }
 }
