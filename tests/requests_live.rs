@@ -215,18 +215,17 @@ fn the_first_word_of_a_server_is_awaited_since_the_handshake() {
     let greeted = recorded(true);
     // The kernel keeps the moment of the handshake by the jiffy, of 10 ms at most.
     let jiffies = Duration::from_millis(10) * CONNECTIONS;
-    for (role, part) in [
-        (Role::Client, RequestPart::Await),
-        (Role::Server, RequestPart::Think),
+    for (role, said) in [
+        (Role::Client, greeted.time(Role::Client, |r| r.await_ns)),
+        (Role::Server, greeted.time(Role::Server, |r| r.think_ns)),
     ] {
-        let said = greeted.time(role, |r| r.part_ns(part));
         let (least, most) = (greeted.worked - jiffies, greeted.asked + 2 * jiffies);
         assert!(
             (least..=most).contains(&said),
             "{role:?}: {said:?}, not {least:?} to {most:?}"
         );
         assert_eq!(
-            greeted.sum(role, |r| r.exchanges),
+            greeted.sum(role.clone(), |r| r.exchanges),
             u64::from(2 * CONNECTIONS),
             "{role:?}"
         );
@@ -234,14 +233,14 @@ fn the_first_word_of_a_server_is_awaited_since_the_handshake() {
     let ahead = recorded(false);
     for role in [Role::Client, Role::Server] {
         assert_eq!(
-            ahead.sum(role, |r| r.exchanges),
+            ahead.sum(role.clone(), |r| r.exchanges),
             u64::from(CONNECTIONS),
             "{role:?}"
         );
         assert!(
-            ahead.whole(role) < PAUSE,
+            ahead.whole(role.clone()) < PAUSE,
             "{role:?}: {:?}",
-            ahead.whole(role)
+            ahead.whole(role.clone())
         );
     }
 }
