@@ -5,6 +5,7 @@ mod told;
 
 use ahash::{AHashMap, AHashSet};
 use analysis::account::{Exchanges, Role, Silence, Slow, State, exchanged_ns};
+use analysis::words::duration;
 use analysis::{Conn, ConnId, Outcome, Story};
 use recording::RowRef;
 use recording::tables::Exchange;
@@ -512,7 +513,18 @@ pub(crate) fn refuted(exchanges: &Exchanges) -> Vec<Option<Answered>> {
         every([Test::share(most, of, &limits::SLOW_SHARE, most_step)]),
         every([Test::lasts(thought, &limits::RECORDED_WAIT, thought_step)]),
     ];
+    // The first lines say so where there is no finding: what is slow now and then is not refuted.
+    let tail = usual.p99_s >= limits::ANSWER_SLOW.s()
+        && usual.p99_s >= limits::ANSWER_TAIL.times() * usual.p50_s;
+    let tail = tail.then(|| {
+        Answered::unknown(format!(
+            "one answer in a hundred took {} or longer, half of all {} at most: no number refutes that",
+            duration((usual.p99_s * 1e9) as u64),
+            duration(usual_ns)
+        ))
+    });
     ways.into_iter()
         .chain(own.into_iter().filter(|_| server))
+        .chain(tail.map(Some))
         .collect()
 }
