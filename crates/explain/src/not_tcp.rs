@@ -232,6 +232,13 @@ fn awaited<'a>(services: &'a [Service], server: &Service) -> Option<(&'a Service
     let most = asked.max_by(|a, b| a.1.total_s.total_cmp(&b.1.total_s));
     let often = limits::MOST.reached(exchanges, r.exchanges);
     let long = limits::MOST.reached(waited_s, r.whose_s.application);
+    // One each, but for those that had begun before the recording, or were under way at its end.
+    let apart = exchanges.abs_diff(r.exchanges) as f64 / r.exchanges.max(1) as f64;
+    let waited_s = if apart <= limits::ALIKE.share() {
+        waited_s * r.exchanges as f64 / exchanges.max(1) as f64
+    } else {
+        waited_s
+    };
     most.filter(|_| often && long).map(|(s, _)| (s, waited_s))
 }
 

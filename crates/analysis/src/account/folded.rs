@@ -35,8 +35,8 @@ impl FoldedEnds {
         let pid = conn.pid.filter(|_| role == Role::Client);
         let key = ((conn.netns, role, at), pid);
         let sums = self.by_caller.slot(key, Sums::default);
-        if sums.owner.is_none() {
-            sums.owner = pid.map(|pid| (pid, conn.comm.as_deref().unwrap_or("").to_string()));
+        if let Some(pid) = pid {
+            sums.owners.add(pid, conn.comm.as_deref().unwrap_or(""), 1);
         }
         sums.add(span, conn, sampled, role);
     }

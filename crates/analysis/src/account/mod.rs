@@ -7,6 +7,7 @@ mod exchanges;
 mod folded;
 mod histogram;
 mod ledger;
+mod owners;
 mod parts;
 mod queued;
 mod requests;
@@ -84,8 +85,12 @@ pub fn account(story: &Story) -> (Vec<Service>, u64) {
     for (id, conn) in story.conns.iter().enumerate() {
         let (role, at) = place(story, conn, told);
         let sums = all.slot((conn.netns, role, at), Sums::default);
-        if sums.owner.is_none() {
-            sums.owner = story.owner(conn);
+        if let Some(pid) = conn.pid {
+            sums.owners.add(pid, conn.comm.as_deref().unwrap_or(""), 1);
+        } else if sums.owners.is_empty()
+            && let Some((pid, comm)) = story.owner(conn)
+        {
+            sums.owners.add(pid, &comm, 1);
         }
         sums.add(story.span(), conn, story.samples(conn), role);
         if let Some(shortest) = round_trip_ns(story, id as ConnId, conn) {
@@ -118,8 +123,7 @@ pub fn account(story: &Story) -> (Vec<Service>, u64) {
             let queued = sums.queued.of_each(ends, asked.exchanges);
             asked.round_trip(*role, shortest + queued);
         }
-        let owner = sums.owner.clone();
-        let (pid, comm) = owner.unzip();
+        let (pid, comm) = sums.owners.first().unzip();
         let service = Service {
             netns: story.netns(*netns),
             role: *role,

@@ -5,6 +5,7 @@ use crate::conn::{Conn, Outcome, Sampled, Side};
 use crate::listeners::Listener;
 use crate::place::Endpoint;
 
+use super::owners::Owners;
 use super::queued::Wait;
 use super::state::{Role, Spent, State};
 
@@ -17,7 +18,7 @@ pub type ServiceKey = (u32, Role, Endpoint);
 /// One service, as it comes together.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sums {
-    pub(super) owner: Option<(u32, String)>,
+    pub(super) owners: Owners,
     pub(super) ends: u64,
     pub(super) duplex: u64,
     pub(super) spent: Spent,
@@ -42,7 +43,7 @@ impl Interest for Sums {
 
 impl Sums {
     pub(super) fn absorb(&mut self, other: &Sums) {
-        self.owner = self.owner.take().or_else(|| other.owner.clone());
+        self.owners.absorb(&other.owners);
         self.ends += other.ends;
         self.duplex += other.duplex;
         self.samples += other.samples;
