@@ -5,7 +5,7 @@ use recording::tables::Event;
 use recording::{RowRef, Text};
 
 use super::conn::Conn;
-use super::flags::opens;
+use super::flags::{answers, opens};
 use super::place::Endpoint;
 use super::transfers::keep;
 use crate::bounded::{BoundedMap, Interest};
@@ -43,6 +43,8 @@ pub struct Dropped {
     pub otherwise: u64,
     /// Of these, by a firewall, except packets that open a connection.
     pub by_firewall: u64,
+    /// Of these, SYN-ACKs.
+    pub syn_acks: u64,
     /// The kernel's reason of the first.
     pub reason: Option<Text>,
     /// The function that dropped it.
@@ -97,6 +99,7 @@ impl Drops {
             dropped.otherwise += 1;
             if is_firewall(reason) && !opens(row.flags) {
                 dropped.by_firewall += 1;
+                dropped.syn_acks += u64::from(answers(row.flags));
             }
             if dropped.by_qdisc == 0 {
                 keep(&mut dropped.rows, at);

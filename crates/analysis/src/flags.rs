@@ -9,3 +9,8 @@ pub const ACK: u8 = 16;
 pub fn opens(flags: Option<u8>) -> bool {
     flags.is_some_and(|f| f & (SYN | ACK) == SYN)
 }
+
+/// Whether the flags are those of the answer to it.
+pub fn answers(flags: Option<u8>) -> bool {
+    flags.is_some_and(|f| f & (SYN | ACK) == SYN | ACK)
+}

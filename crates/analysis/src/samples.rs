@@ -1,23 +1,24 @@
 //! The rows of the socket table, one after the other, as far as a moment.
 
 use recording::tables::Socket;
-use recording::{Ahead, Error, RowRef, Scan};
+use recording::{Ahead, Batch, Error, RowRef, Scan};
 
 /// Them, and the one that is due next.
 pub(crate) struct Samples {
-    rows: Ahead<Result<(RowRef, Socket), Error>>,
+    batches: Ahead<Result<Batch<Socket>, Error>>,
+    rows: std::vec::IntoIter<(RowRef, Socket)>,
     next: Option<(RowRef, Socket)>,
 }
 
 impl Samples {
     pub(crate) fn new(scan: Scan<Socket>) -> Result<Samples, Error> {
-        let rows = scan.flat_map(|batch| match batch {
-            Ok(batch) => batch.rows().map(Ok).collect(),
-            Err(error) => vec![Err(error)],
-        });
-        let mut rows = Ahead::new(rows);
-        let next = rows.next().transpose()?;
-        Ok(Samples { rows, next })
+        let mut samples = Samples {
+            batches: Ahead::new(scan),
+            rows: Vec::new().into_iter(),
+            next: None,
+        };
+        samples.advance()?;
+        Ok(samples)
     }
 
     /// The next sample unless it is later than `time_ns`.
@@ -26,7 +27,20 @@ impl Samples {
             return Ok(None);
         }
         let due = self.next.take();
-        self.next = self.rows.next().transpose()?;
+        self.advance()?;
         Ok(due)
+    }
+
+    fn advance(&mut self) -> Result<(), Error> {
+        loop {
+            if let Some(row) = self.rows.next() {
+                self.next = Some(row);
+                return Ok(());
+            }
+            match self.batches.next() {
+                Some(batch) => self.rows = batch?.rows().collect::<Vec<_>>().into_iter(),
+                None => return Ok(()),
+            }
+        }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::{LazyLock, OnceLock};
 
 use ahash::AHashMap;
 use recording::tables::{Call, Counter, Event, Interrupt, Resource, Socket, TableSize, Thread};
-use recording::{Ahead, Error, EventKind, Recording, RowRef, SourceName, Table, TcpState};
+use recording::{Error, EventKind, Recording, RowRef, SourceName, Table, TcpState};
 
 use crate::account::{AllRequests, Exchanges, FoldedEnds};
 use crate::connections::{Connections, MAX_CONNECTIONS};
@@ -258,7 +258,7 @@ impl Story {
         connections: &mut Connections,
     ) -> Result<(), Error> {
         let mut samples = Samples::new(recording.scan()?)?;
-        for event in Ahead::new(recording.events()?) {
+        for event in recording.events()? {
             let (at, row) = event?;
             while let Some((at, sample)) = samples.before(row.time_ns)? {
                 self.sample(at, &sample, connections);

@@ -30,6 +30,8 @@ pub struct Lost {
     exchanges: Option<OfExchanges>,
     /// The time in which no client at all was served, ns.
     outage_ns: u64,
+    /// The part that callers spent without a service, from a failure to the next success, ns.
+    without_service_ns: u64,
 }
 
 /// Counts of the exchanges of a service, some of which lost time.
@@ -56,6 +58,13 @@ impl Lost {
     /// The lost time, s; `None` if there is nothing to measure it against.
     pub fn seconds(&self) -> Option<f64> {
         self.seconds
+    }
+
+    /// Whether most of it is time without a service after a failure, and nobody waited meanwhile.
+    pub fn is_without_service(&self) -> bool {
+        let claims = self.of_ends.values();
+        let all = claims.fold(self.elsewhere_ns, |sum, ns| sum.saturating_add(*ns));
+        self.without_service_ns > 0 && limits::MOST.reached(self.without_service_ns, all)
     }
 
     /// The ends that lost time.
@@ -214,7 +223,10 @@ impl Lost {
                 let begins = from.max(until);
                 match back.saturating_sub(begins) {
                     0 => drop(lost.within.insert(end(conn))),
-                    ns => lost.add(conn, State::Connecting, ns),
+                    ns => {
+                        lost.add(conn, State::Connecting, ns);
+                        lost.without_service_ns = lost.without_service_ns.saturating_add(ns);
+                    }
                 }
                 until = until.max(back);
             }
@@ -256,6 +268,8 @@ impl Lost {
         }
         self.within.extend(other.within);
         self.elsewhere_ns = self.elsewhere_ns.saturating_add(other.elsewhere_ns);
+        let without = other.without_service_ns;
+        self.without_service_ns = self.without_service_ns.saturating_add(without);
         self.times = self.times.or(other.times);
         self.exchanges = self.exchanges.or(other.exchanges);
         self.in_outage(Some(other.outage_ns))

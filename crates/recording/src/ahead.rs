@@ -2,11 +2,9 @@
 
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
-use std::vec;
 
-/// Items handed over at a time, and how often before the thread waits: of events some 2 MB in all.
-const CHUNK: usize = 1024;
-const CHUNKS: usize = 4;
+/// Items worked out before the thread waits: of batches of events some 2 MB in all.
+const MOST: usize = 4;
 
 /// The items of an iterator, in its order.
 pub struct Ahead<T> {
@@ -21,8 +19,7 @@ enum Origin<T> {
 }
 
 struct Worker<T> {
-    chunks: Receiver<Vec<T>>,
-    chunk: vec::IntoIter<T>,
+    items: Receiver<T>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -44,7 +41,7 @@ impl<T: Send + 'static> Ahead<T> {
     }
 
     fn by_thread(items: impl Iterator<Item = T> + Send + 'static) -> Ahead<T> {
-        let (give, chunks) = sync_channel(CHUNKS);
+        let (give, taken) = sync_channel(MOST);
         // The items follow their thread: where none can be had they are still here.
         let (hand, handed) = channel();
         let thread = thread::Builder::new().name("reader".into()).spawn(move || {
@@ -60,8 +57,7 @@ impl<T: Send + 'static> Ahead<T> {
         }
         Ahead {
             origin: Origin::Worker(Worker {
-                chunks,
-                chunk: Vec::new().into_iter(),
+                items: taken,
                 thread: Some(thread),
             }),
         }
@@ -69,10 +65,9 @@ impl<T: Send + 'static> Ahead<T> {
 }
 
 /// Until all are given, or nobody takes them any more.
-fn give_all<T>(mut items: impl Iterator<Item = T>, to: &SyncSender<Vec<T>>) {
-    loop {
-        let chunk: Vec<T> = items.by_ref().take(CHUNK).collect();
-        if chunk.is_empty() || to.send(chunk).is_err() {
+fn give_all<T>(items: impl Iterator<Item = T>, to: &SyncSender<T>) {
+    for item in items {
+        if to.send(item).is_err() {
             return;
         }
     }
@@ -91,22 +86,14 @@ impl<T> Iterator for Ahead<T> {
 
 impl<T> Worker<T> {
     fn next(&mut self) -> Option<T> {
-        if let Some(item) = self.chunk.next() {
-            return Some(item);
+        let item = self.items.recv().ok();
+        if item.is_none()
+            && let Some(Err(why)) = self.thread.take().map(JoinHandle::join)
+        {
+            // What it panicked of is no end of the items.
+            std::panic::resume_unwind(why);
         }
-        match self.chunks.recv() {
-            Ok(chunk) => {
-                self.chunk = chunk.into_iter();
-                self.chunk.next()
-            }
-            Err(_) => {
-                // It has ended. What it panicked of is no end of the items.
-                if let Some(Err(why)) = self.thread.take().map(JoinHandle::join) {
-                    std::panic::resume_unwind(why);
-                }
-                None
-            }
-        }
+        item
     }
 }
 
@@ -117,7 +104,7 @@ mod tests {
 
     #[test]
     fn all_come_in_order() {
-        let n = 5 * CHUNK + 7;
+        let n = 5 * MOST + 7;
         for ahead in [Ahead::by_thread(0..n), Ahead::here(0..n)] {
             assert!(ahead.eq(0..n));
         }
@@ -127,9 +114,9 @@ mod tests {
 
     #[test]
     fn what_panics_there_panics_here() {
-        let bad = (0..2 * CHUNK).inspect(|i| assert!(*i < CHUNK, "damage"));
+        let bad = (0..2 * MOST).inspect(|i| assert!(*i < MOST, "damage"));
         let mut ahead = Ahead::by_thread(bad);
-        assert_eq!(ahead.by_ref().take(CHUNK).last(), Some(CHUNK - 1));
+        assert_eq!(ahead.by_ref().take(MOST).last(), Some(MOST - 1));
         let next = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| ahead.next()));
         assert!(next.is_err());
     }

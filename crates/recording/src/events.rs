@@ -4,7 +4,7 @@ use arrow_array::Array;
 
 use crate::span::Span;
 use crate::tables::Event;
-use crate::{Batch, Error, RowRef, Scan};
+use crate::{Ahead, Batch, Error, RowRef, Scan};
 
 /// Batches put in order together: more rows than a segment of ours has, and what they may take, bytes: twice what 18,000
 /// connections a second leave in three seconds.
@@ -15,7 +15,7 @@ const MOST_BYTES: usize = 96 << 20;
 /// Every event, in order of time within a segment. A row that is a whole life comes as its steps,
 /// each with the row's place.
 pub struct Events {
-    scan: Scan<Event>,
+    batches_ahead: Ahead<Result<Batch<Event>, Error>>,
     /// The time that is asked for; `None` for all of it.
     span: Option<Span>,
     /// Read, and of the next segment.
@@ -28,7 +28,7 @@ pub struct Events {
 impl Events {
     pub(crate) fn new(scan: Scan<Event>, span: Option<Span>) -> Events {
         Events {
-            scan,
+            batches_ahead: Ahead::new(scan),
             span,
             ahead: None,
             batches: Vec::new(),
@@ -49,7 +49,7 @@ impl Events {
         self.batches.extend(self.ahead.take());
         let mut bytes: usize = self.batches.iter().map(|b| b.bytes).sum();
         while self.batches.len() < MOST_BATCHES && bytes < MOST_BYTES {
-            let Some(batch) = self.scan.next().transpose()? else {
+            let Some(batch) = self.batches_ahead.next().transpose()? else {
                 break;
             };
             let segment = self.batches.first().map(|b| b.segment);

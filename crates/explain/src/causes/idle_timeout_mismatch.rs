@@ -104,7 +104,7 @@ impl Mismatch<'_> {
     fn all(story: &Story, closed: bool, counts: impl Fn(&Reset) -> bool) -> Vec<Mismatch<'_>> {
         let often = places(story, counts)
             .into_iter()
-            .filter(PeerResets::is_often);
+            .filter(|resets| resets.are_many() && !resets.at_one_moment());
         let mismatches = often.filter_map(|resets| {
             let pauses: Vec<u64> = pauses(&resets).collect();
             let timeout_ns = usual(&pauses)?;

@@ -559,10 +559,13 @@ fn advice(silent: &UnansweredSyns, own: bool, sees_drops: bool) -> Vec<Advice> {
             Quantity::share(lost)
         ))
         .change(Change::PassSyns { at: at.to_string() });
+    // An earlier retransmission helps where some get through.
+    let some_pass = silent.times.unanswered < silent.times.silent();
     let until_then = [sooner(silent), first_timeout(silent), capped(silent)];
+    let until_then = until_then.into_iter().filter(|_| some_pass);
     std::iter::once(first)
         .chain((!sees_drops).then(|| look_here(silent)))
-        .chain(until_then.into_iter().flatten())
+        .chain(until_then.flatten())
         .collect()
 }
 

@@ -70,8 +70,9 @@ fn rule_out(whole: &Whole) -> Verdict {
 
 fn find(story: &Story) -> Found {
     let places = places(story, |r| is_foreign(story, r.conn) && waited(r.phase));
-    let often = places.iter().filter(|p| p.is_often());
-    often.map(judge).collect()
+    // One event is enough: those who waited for an answer lost it.
+    let many = places.iter().filter(|p| p.are_many());
+    many.map(judge).collect()
 }
 
 /// When most of them came.
@@ -97,13 +98,21 @@ fn judge(resets: &PeerResets) -> Finding {
         "{n} of {of} ({}) got a reset {when}.",
         percent(resets.share())
     );
-    let fix = format!(
-        "Record on the host of {at}, too: its program, or a device in front of it, resets them."
-    );
+    let once = resets.at_one_moment();
+    let fix = if once {
+        format!(
+            "See what ended or changed at {at} then: a restart, a crash, a failover, a firewall."
+        )
+    } else {
+        format!(
+            "Record on the host of {at}, too: its program, or a device in front of it, resets them."
+        )
+    };
+    let at_once = if once { " all at once," } else { "" };
     Case::new(story, CAUSE, resets.scope())
         .placed(resets.place())
         .title([
-            format!("{at} resets connections {when}: {n} of {of}."),
+            format!("{at} resets connections{at_once} {when}: {n} of {of}."),
             format!("{at} resets connections {when}."),
         ])
         .fix([fix, "See why the server, or a middlebox, resets.".into()])
@@ -111,7 +120,11 @@ fn judge(resets: &PeerResets) -> Finding {
             Impact::of(resets.count(), resets.of, "connections", says),
             Lost::outages(story, resets.conns()),
         )
-        .because("the resets came from another host, always at the same phase of a connection")
+        .because(if once {
+            "the resets came from another host, all within a moment"
+        } else {
+            "the resets came from another host, always at the same phase of a connection"
+        })
         .at_most(
             Level::Medium,
             "the server is not on this host: its program, its kernel or a middlebox sent them",

@@ -224,7 +224,10 @@ impl ConnectTimes {
         let says = format!(
             "The full queue dropped {} while {} completed: {} of what arrived. Each costs its \
              client 1 s or more; {clients}.",
-            plural(dropped, "SYN or ACK"),
+            match dropped {
+                1 => "1 SYN or ACK".to_string(),
+                n => format!("{} SYNs or ACKs", count(n)),
+            },
             plural(accepted, "handshake"),
             percent(dropped as f64 / of as f64)
         );

@@ -156,12 +156,14 @@ impl<'a> PeerResets<'a> {
         self.count() as f64 / self.of.max(1) as f64
     }
 
-    /// Whether there are more than a few, and not all at one moment.
-    pub(crate) fn is_often(&self) -> bool {
-        let times = self.all.iter().map(|r| r.time_ns);
-        self.all.len() >= limits::OFTEN.as_usize()
-            && self.share() >= limits::RESETS_SHARE.share()
-            && spread(times) >= limits::ONE_MOMENT.ns()
+    /// Whether there are more than a few.
+    pub(crate) fn are_many(&self) -> bool {
+        self.all.len() >= limits::OFTEN.as_usize() && self.share() >= limits::RESETS_SHARE.share()
+    }
+
+    /// Whether one event ended them: a restart, a crash, a failover.
+    pub(crate) fn at_one_moment(&self) -> bool {
+        spread(self.all.iter().map(|r| r.time_ns)) < limits::ONE_MOMENT.ns()
     }
 
     /// How many came in a phase.

@@ -173,7 +173,7 @@ fn synacks_repeated(story: &Story) -> AHashMap<Endpoint, u64> {
 }
 
 /// What firewalls of this host dropped of servers' answers to SYNs, by the server's end: packets from it to an end that
-/// never had a connection with it, and whose connect waits for it, or for which it repeats SYN-ACKs.
+/// never had a connection with it, SYN-ACKs among them, or whose connect waits for it.
 fn answers_dropped(story: &Story) -> BTreeMap<Endpoint, Vec<(u32, &Dropped)>> {
     let dropped = story.drops.all().filter(|(_, d)| d.by_firewall > 0);
     let dropped: Vec<_> = dropped.collect();
@@ -195,10 +195,9 @@ fn answers_dropped(story: &Story) -> BTreeMap<Endpoint, Vec<(u32, &Dropped)>> {
             ways.remove(&(conn.local, conn.remote));
         }
     }
-    let repeated = synacks_repeated(story);
     for ((netns, from, to), dropped) in dropped {
         let answer = (*from, *to);
-        if ways.contains(&answer) && (awaited.contains(&answer) || repeated.contains_key(from)) {
+        if ways.contains(&answer) && (awaited.contains(&answer) || dropped.syn_acks > 0) {
             let of_server: &mut Vec<_> = answers.entry(*from).or_default();
             of_server.push((*netns, dropped));
         }

@@ -79,7 +79,7 @@ fn finding(f: &explain::Finding, rows: &BTreeMap<RowRef, Row>, start_unix_ns: i6
         layer: f.layer.says().into(),
         title: f.title.clone(),
         impact: f.impact.says.clone(),
-        lost: f.lost_s.seconds().map_or_else(String::new, lost),
+        lost: lost(&f.lost_s).unwrap_or_default(),
         fix: f.fix.clone(),
         facts: facts.map(|(label, text)| (label.into(), text)).collect(),
         since_s: f.since.as_ref().map(|s| s.after_start_s),

@@ -187,8 +187,8 @@ fn finding(screen: &mut Screen, finding: &Finding, start_unix_ns: i64) {
             page.item_within(label, Look::Plain, &says, 1)
         });
     }
-    let cost = match finding.lost_s.seconds() {
-        Some(s) => format!("{}. {}", lost(s), finding.impact.says),
+    let cost = match lost(&finding.lost_s) {
+        Some(lost) => format!("{lost}. {}", finding.impact.says),
         None => finding.impact.says.clone(),
     };
     screen.block(Rank::Answer, |page| {

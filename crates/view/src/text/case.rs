@@ -1,7 +1,7 @@
 //! One finding with all that is behind it.
 
 use analysis::words::duration;
-use explain::{Advice, Check, Episode, Finding, Level, Role, Scope, Since, Step};
+use explain::{Advice, Check, Episode, Finding, Level, Lost, Role, Scope, Since, Step};
 use jiff::tz::TimeZone;
 
 use super::seconds;
@@ -93,7 +93,7 @@ pub(crate) fn facts(
     );
     facts.extend(during(&finding.episodes).map(|says| ("during", says)));
     facts.push(("impact", finding.impact.says.clone()));
-    facts.extend(finding.lost_s.seconds().map(|s| ("lost", lost(s))));
+    facts.extend(lost(&finding.lost_s).map(|says| ("lost", says)));
     facts.push(("cause", format!("{} ({})", finding.cause, finding.number)));
     facts
 }
@@ -117,8 +117,13 @@ pub(super) fn during(episodes: &[Episode]) -> Option<String> {
 }
 
 /// Time lost, in a sentence.
-pub(crate) fn lost(seconds: f64) -> String {
-    format!("{} waited in total", self::seconds(seconds))
+pub(crate) fn lost(lost: &Lost) -> Option<String> {
+    let time = seconds(lost.seconds()?);
+    Some(if lost.is_without_service() {
+        format!("{time} without service in total")
+    } else {
+        format!("{time} waited in total")
+    })
 }
 
 /// The place of a finding or a note, in words.

@@ -18,8 +18,9 @@ use crate::vocabulary::*;
 enum By<'a> {
     /// A rule of this host.
     Rule(&'a Group),
-    /// This host itself, which knows no link-layer address of the next hop.
-    Neighbour,
+    /// This host itself, which knows no link-layer address of the next hop: in the callers' namespace, or in that of a
+    /// router before it.
+    Neighbour(&'a Group),
     /// Another host, or a box on the path.
     Another,
 }
@@ -49,7 +50,7 @@ impl<'a> Rejected<'a> {
         let of_neighbour = |g: &Group| g.reason.as_deref().is_some_and(|r| r.starts_with("NEIGH_"));
         let by = match dropped {
             Some(group) if group.is_for("NETFILTER_DROP") => By::Rule(group),
-            Some(group) if of_neighbour(group) => By::Neighbour,
+            Some(group) if of_neighbour(group) => By::Neighbour(group),
             _ => By::Another,
         };
         (!failed.is_empty()).then(|| Rejected {
@@ -81,8 +82,8 @@ impl<'a> Rejected<'a> {
     /// The callers, in the namespace of the rule or their own.
     fn scope(&self) -> Scope {
         let netns = match self.by {
-            By::Rule(group) => group.netns,
-            By::Neighbour | By::Another => self.netns(),
+            By::Rule(group) | By::Neighbour(group) => group.netns,
+            By::Another => self.netns(),
         };
         Scope {
             netns: self.place.story.netns(netns),
@@ -120,7 +121,7 @@ pub(super) fn judge(place: &UnansweredSyns, inquiry: &Inquiry) -> Option<Finding
     let [short_title, short_fix] = short;
     let layer = match rejected.by {
         By::Rule(_) => Layer::ThisHost,
-        By::Neighbour | By::Another => Layer::Network,
+        By::Neighbour(_) | By::Another => Layer::Network,
     };
     let case = Case::new(story, CAUSE, scope.clone())
         .layer(layer)
@@ -160,7 +161,17 @@ fn told(rejected: &Rejected) -> (String, String) {
             format!("A firewall here rejects connects to {at}: {failed}."),
             format!("Find the rule here that rejects {at}; a Service without endpoints has one."),
         ),
-        By::Neighbour => (
+        By::Neighbour(group) if group.netns != rejected.netns() => {
+            let router = namespace(&rejected.place.story.netns(group.netns));
+            (
+                format!(
+                    "{} does not answer ARP in {router}, on the way: {failed}.",
+                    at.addr
+                ),
+                format!("Bring up {}, or the next hop to it from {router}.", at.addr),
+            )
+        }
+        By::Neighbour(_) => (
             format!("The next hop to {at} does not answer ARP: {failed}."),
             format!("Bring up the host or router on the way to {}.", at.addr),
         ),
@@ -249,10 +260,10 @@ fn ruled_out(rejected: &Rejected) -> [RuledOut; 2] {
 
 /// What else helps where the next hop is not known: its entry may be stale, or find no room.
 fn neighbours(rejected: &Rejected) -> Vec<Advice> {
-    if !matches!(rejected.by, By::Neighbour) {
+    let By::Neighbour(group) = rejected.by else {
         return Vec::new();
-    }
-    let (story, netns) = (rejected.place.story, rejected.netns());
+    };
+    let (story, netns) = (rejected.place.story, group.netns);
     let structure = if rejected.failed.iter().all(|c| c.family == 4) {
         "neighbours"
     } else {
@@ -274,7 +285,7 @@ fn advice(rejected: &Rejected, scope: &Scope) -> Advice {
     let at = rejected.place.at;
     let look = match rejected.by {
         By::Rule(_) => shell!("nft -a list ruleset"),
-        By::Neighbour => shell!("ip neigh get {addr}", addr = at.addr),
+        By::Neighbour(_) => shell!("ip neigh show"),
         By::Another => shell!("tcpdump -ni any 'icmp and host {addr}'", addr = at.addr),
     };
     let advice = match rejected.by {
@@ -290,7 +301,7 @@ fn advice(rejected: &Rejected, scope: &Scope) -> Advice {
             netns: group.netns,
             at: at.to_string(),
         }),
-        By::Neighbour => Advice::to(format!(
+        By::Neighbour(_) => Advice::to(format!(
             "Check that {}, or the router in front of it, is up, is in the same network, and answers ARP \
              or neighbour discovery.",
             at.addr

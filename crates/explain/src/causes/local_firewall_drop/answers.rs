@@ -59,11 +59,15 @@ pub(super) fn judge(place: &UnansweredSyns) -> Option<Finding> {
     let case = Case::new(story, CAUSE, scope)
         .placed(place.place())
         .title([
-            format!(
-                "A firewall here drops the answers of {at} to SYNs: {packets}, {} of {} connects got none.",
-                count(n),
-                count(of)
-            ),
+            if clients_here {
+                format!(
+                    "A firewall here drops the answers of {at} to SYNs: {packets}, {} of {} connects got none.",
+                    count(n),
+                    count(of)
+                )
+            } else {
+                format!("A firewall here drops the answers of {at} to SYNs: {packets}.")
+            },
             format!("A firewall here drops the answers of {at} to SYNs: {packets}."),
         ])
         .fix([

@@ -402,3 +402,13 @@ fn dropped_answers_to_syns_are_told() {
     assert_eq!(f.scope.netns.inode, SERVER);
     assert_eq!(f.confidence.level, Level::Medium, "{:?}", f.confidence);
 }
+
+/// A packet that its own rules drop is not retransmitted by the kernel's count: the drops are all there is.
+#[test]
+fn answers_that_never_left_are_told_from_the_server_alone() {
+    let mut f = answers_dropped(SERVER, None);
+    f.events.retain(|e| e.kind != EventKind::SynAckRetransmit);
+    let f = only(&f, ID);
+    let says = "A firewall here drops the answers of 10.79.0.1:5000 to SYNs: 40 packets.";
+    assert_eq!(f.title, says);
+}

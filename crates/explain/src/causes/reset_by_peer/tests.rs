@@ -1,5 +1,5 @@
 //! C40 is named when a server elsewhere resets connections before it answers, or instead of an answer; not for resets
-//! at the end of an answer, after a pause, or at one moment.
+//! at the end of an answer, or after a pause.
 
 use recording::tables::{Event, Socket};
 use recording::{EventKind, SourceName, TcpState};
@@ -140,8 +140,14 @@ fn a_worker_that_dies_with_a_request() {
     let f = only(&midway(1_000, 300.0), ID);
     assert!(f.title.contains("instead of an answer"), "{}", f.title);
     assert_eq!(number(&f, "asked"), &Number::Count(8));
-    // All at one moment: a restart.
-    assert!(found(&midway(1_000, 10.0)).is_empty());
+    // A restart, a crash: one event, and the answers are lost as well.
+    let f = only(&midway(1_000, 10.0), ID);
+    assert!(
+        f.title.contains("all at once, instead of an answer"),
+        "{}",
+        f.title
+    );
+    assert!(f.fix.contains("a restart, a crash"), "{}", f.fix);
 }
 
 #[test]
