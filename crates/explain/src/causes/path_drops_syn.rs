@@ -147,7 +147,7 @@ fn dropped_of(place: &UnansweredSyns) -> (u64, Vec<RowRef>) {
 
 fn dropped_here(asked: &Asked) -> Option<Step> {
     let place = asked.silent()?;
-    let (dropped, rows) = dropped_of(&place);
+    let (dropped, rows) = dropped_of(place);
     let unanswered = place.times.unanswered_syns();
     (dropped > 0 && limits::MOST.reached(dropped, unanswered)).then(|| {
         say!(

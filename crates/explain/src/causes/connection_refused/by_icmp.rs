@@ -162,13 +162,12 @@ fn told(rejected: &Rejected) -> (String, String) {
             format!("Find the rule here that rejects {at}; a Service without endpoints has one."),
         ),
         By::Neighbour(group) if group.netns != rejected.netns() => {
-            let router = namespace(&rejected.place.story.netns(group.netns));
+            let router = rejected.place.story.netns(group.netns);
+            let of = namespace(&router);
+            let name = router.name.unwrap_or_else(|| router.inode.to_string());
             (
-                format!(
-                    "{} does not answer ARP in {router}, on the way: {failed}.",
-                    at.addr
-                ),
-                format!("Bring up {}, or the next hop to it from {router}.", at.addr),
+                format!("{} does not answer the ARP of {name}: {failed}.", at.addr),
+                format!("Bring up {}, or the next hop to it from {of}.", at.addr),
             )
         }
         By::Neighbour(_) => (

@@ -32,25 +32,23 @@ pub(super) fn judge(place: &UnansweredSyns) -> Option<Finding> {
         .find_map(|(_, d)| d.location.as_deref());
     let location = location.map_or(String::new(), |l| format!(" in {l}"));
     let reason = reason.unwrap_or("a rule");
+    // Each client is a way of its own.
+    let ends = place.answers.len() as u64;
     let lost = if clients_here {
         place.times.lost(story, 0)
     } else {
-        Lost::elsewhere(dropped.saturating_mul(limits::SYN_TIMEOUT.ns()))
+        Lost::elsewhere(ends.saturating_mul(limits::SYN_TIMEOUT.ns()))
     };
+    let passed = place.passed();
     let says = format!(
-        "{} from {at} were dropped while {} completed; each costs its client 1 s or more.",
-        plural(dropped, "answer"),
-        plural(place.passed(), "handshake")
+        "{} got no answer while {} completed; each waits 1 s or more.",
+        plural(ends, "client"),
+        plural(passed, "handshake")
     );
     let impact = if clients_here {
         place.times.impact(dropped, of)
     } else {
-        Impact::of(
-            dropped,
-            dropped.saturating_add(place.passed()),
-            "SYN-ACKs",
-            says,
-        )
+        Impact::of(ends, ends.saturating_add(passed), "connections", says)
     };
     let scope = Scope {
         resource: Some(format!("firewall of {here}")),
