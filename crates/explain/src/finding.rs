@@ -57,7 +57,7 @@ pub struct Finding {
     /// As far as is known its process waited for others, and its own connects may be why.
     #[serde(skip)]
     pub(crate) waits_for_others: bool,
-    /// It cost time to what was asked about: the connections of the command, or those that a filter names.
+    /// It cost time to connections of the command that was recorded (`explain -- COMMAND`).
     #[serde(default)]
     pub asked: bool,
     /// How many suffer, and how much.

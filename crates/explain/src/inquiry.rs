@@ -21,13 +21,17 @@ pub(crate) struct Inquiry<'a> {
     story: &'a Story,
     /// None when nothing in particular was asked about.
     ends: AHashSet<End>,
+    /// They are those of the command.
+    is_command: bool,
 }
 
 impl<'a> Inquiry<'a> {
     /// By the filter; without one by the recorder's, or by the command that ran while it recorded.
     pub(crate) fn of(story: &'a Story, recording: &Recording, filter: &Filter) -> Inquiry<'a> {
         let filters = [filter, &recording.manifest.asked];
-        let ends = match filters.into_iter().find(|filter| filter.asks_for_some()) {
+        let filter = filters.into_iter().find(|filter| filter.asks_for_some());
+        let is_command = filter.is_none();
+        let ends = match filter {
             Some(filter) => {
                 let mut ends = asked_for(story, filter);
                 ends.retain(|(netns, ..)| filter.netns_ok(*netns));
@@ -39,7 +43,11 @@ impl<'a> Inquiry<'a> {
                 program.map_or_else(AHashSet::new, |name| of_command(story, &name, began))
             }
         };
-        Inquiry { story, ends }
+        Inquiry {
+            story,
+            ends,
+            is_command,
+        }
     }
 
     /// Of somebody who asked about nothing in particular.
@@ -48,6 +56,7 @@ impl<'a> Inquiry<'a> {
         Inquiry {
             story,
             ends: AHashSet::new(),
+            is_command: false,
         }
     }
 
@@ -57,9 +66,10 @@ impl<'a> Inquiry<'a> {
         self.is_about(conns)
     }
 
-    /// Whether what it asks about lost time to it.
+    /// Whether the command lost time to it. A filter shows no other findings anyway.
     pub(crate) fn suffers(&self, f: &Finding) -> bool {
-        self.asks(f) || f.lost_s.ends().any(|end| self.ends.contains(&end))
+        let its = || f.lost_s.ends().any(|end| self.ends.contains(&end));
+        self.is_command && (self.asks(f) || its())
     }
 
     /// Whether it is about one of these ends.

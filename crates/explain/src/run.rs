@@ -46,7 +46,7 @@ pub(crate) fn of_story(
     for finding in &mut judged.findings {
         finding.asked = whole.inquiry.suffers(finding);
     }
-    // What was asked about comes first, whatever else is worse.
+    // What the command met comes first, whatever else is worse.
     judged.findings.sort_by_key(|finding| !finding.asked);
     let mut validator = Validator::new(recording);
     let mut findings = Vec::new();

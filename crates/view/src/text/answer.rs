@@ -129,7 +129,7 @@ pub fn answer(explanation: &Explanation, style: &Style, more: &str) -> String {
 pub(crate) fn count_of_problems(all: &[Finding], summary: &Summary) -> String {
     let asked = all.iter().filter(|finding| finding.asked).count();
     let order = if asked > 0 && asked < all.len() {
-        "what was asked about first"
+        "what the command met first"
     } else {
         "the worst first"
     };
