@@ -108,6 +108,25 @@ impl<'a> LostAnswers<'a> {
         }
     }
 
+    /// Whether as large a share of the listener's connections retransmitted data, at either end: then the path loses
+    /// packets of every kind.
+    pub(crate) fn data_too(&self) -> bool {
+        let story = self.here.story;
+        let (mut resent, mut established) = (0u64, 0u64);
+        for (_, conn) in story.all(&self.here.listener.accepted) {
+            let peer = conn.peer.and_then(|id| story.conn(id));
+            let again = conn.retransmits > 0 || peer.is_some_and(|peer| peer.retransmits > 0);
+            established += 1;
+            resent += u64::from(again);
+        }
+        let (n, of) = self.in_vain();
+        // As shares: resent ÷ established against n ÷ of.
+        let at_least = resent
+            .saturating_mul(of)
+            .saturating_mul(limits::TWICE.count());
+        established > 0 && at_least > n.saturating_mul(established)
+    }
+
     /// Connects of this host that got no answer.
     pub(crate) fn clients(&self) -> impl Iterator<Item = &Conn> + Clone {
         let ids = self.times().map_or(&[][..], |times| times.delayed_ids());

@@ -18,7 +18,8 @@ pub(super) fn judge(lost: &LostAnswers, inquiry: &Inquiry) -> Option<Finding> {
     let many = n >= limits::FAILED_AGAIN.count() && limits::FAILED_SHARE.reached(n, of);
     let silent = lost.silent.as_deref();
     let hanging = silent.is_some_and(|place| !place.hanging(limits::STALL.ns()).is_empty());
-    if !many && !hanging && !inquiry.is_about(lost.clients()) {
+    let asked = inquiry.is_about(lost.clients());
+    if !many && !hanging && !asked || lost.data_too() {
         return None;
     }
     let times = lost.times();

@@ -450,6 +450,25 @@ fn forged_syns_are_no_clients() {
     assert!(found(&f).iter().all(|f| f.cause != ID), "its queue is full");
 }
 
+/// Where data is lost as well, packets of every kind are.
+#[test]
+fn a_path_that_loses_data_too_is_not_the_way_back() {
+    let one_way = one_way(Some(CLIENT), 10, 30);
+    let mut f = one_way.clone();
+    for i in 30..60u16 {
+        f.dial(Dial {
+            from: format!("10.79.0.2:{}", 40_000 + i),
+            at_ms: 100.0 + f64::from(i) * 50.0,
+            resends: 2,
+            ends_ms: Some(8_000.0),
+            ..Dial::default()
+        });
+    }
+    f.events.sort_by_key(|e| e.time_ns);
+    assert!(found(&one_way).iter().any(|f| f.title.contains("SYN-ACKs")));
+    assert!(found(&f).iter().all(|f| !f.title.contains("SYN-ACKs")));
+}
+
 /// One connect to a dead place, for so many seconds, and what becomes of it.
 fn one_connect(seconds: f64, fate: Fate) -> Fixture {
     let mut f = Fixture::new();
