@@ -1,7 +1,7 @@
 //! The programs whose ends a service has, and which of them has most.
 
-/// Programs told apart; of further ones nothing is kept.
-const MOST: usize = 8;
+/// Programs told apart, to bound the memory; of further ones nothing is kept.
+const MAX_PROGRAMS: usize = 8;
 
 /// Programs by name: a process of each, and its number of ends.
 #[derive(Clone, Debug, Default)]
@@ -12,7 +12,7 @@ impl Owners {
     pub(super) fn add(&mut self, pid: u32, comm: &str, ends: u64) {
         if let Some((_, _, n)) = self.0.iter_mut().find(|(_, known, _)| known == comm) {
             *n = n.saturating_add(ends);
-        } else if self.0.len() < MOST {
+        } else if self.0.len() < MAX_PROGRAMS {
             self.0.push((pid, comm.to_string(), ends));
         }
     }
@@ -56,6 +56,6 @@ mod tests {
             Some((8, "wrk".into())),
             "nothing is kept of a ninth"
         );
-        assert_eq!(owners.0.len(), MOST);
+        assert_eq!(owners.0.len(), MAX_PROGRAMS);
     }
 }

@@ -1,4 +1,4 @@
-//! C08: a firewall of this host drops SYNs, or packets of established connections.
+//! C08: a firewall of this host drops SYNs, the answers to them, or packets of established connections.
 
 mod answers;
 mod established;
