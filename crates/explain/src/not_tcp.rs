@@ -1,7 +1,8 @@
 //! Whose time it was when it was not TCP's: that of the recorded command, or that of a service's own side.
 
-use analysis::account::{Parts, Percentiles, Requests, Role, Service};
+use analysis::account::{Parts, Percentiles, Requests, Role, Service, Slow};
 use analysis::words::{duration, list, percent, rounded};
+use recording::Waker;
 use serde::{Deserialize, Serialize};
 
 use crate::command::CommandTime;
@@ -70,6 +71,9 @@ fn of_services(services: &[Service]) -> Option<NotTcp> {
     if r.exchanges == 0 || !slow || its_own < limits::MOST.share() * r.total_s {
         return None;
     }
+    if is_transfer(service, r) || is_event(services, service, r) {
+        return None;
+    }
     // The server is here, too, and answered at once: the client's wait was neither's own.
     let answered = of_role(Role::Server).filter_map(|s| Some((s, s.requests.as_ref()?)));
     let mut answered = answered.filter(|(s, _)| s.at.port == service.at.port);
@@ -129,6 +133,33 @@ fn of_services(services: &[Service]) -> Option<NotTcp> {
         share: rounded(its_own / r.total_s),
         says,
     })
+}
+
+/// Answers so large that the time is that of moving them.
+fn is_transfer(service: &Service, r: &Requests) -> bool {
+    service.bytes as f64 >= limits::ANSWER_FAST.number() * r.total_s
+}
+
+/// An event loop answered when something else had happened: another client's word (BRPOP, chats), or a timer after a
+/// second or longer (heartbeats, long polls). It did nothing for the request until then, and owed nothing.
+fn is_event(services: &[Service], service: &Service, r: &Requests) -> bool {
+    if service.role != Role::Server || r.thinking.alone >= limits::MOST.share() * r.spent_s.think {
+        return false;
+    }
+    let asks = |at| {
+        let mut asked = services.iter().filter(|s| s.role == Role::Client);
+        asked.any(|s| s.at == at && s.comm == service.comm)
+    };
+    let is_event = |slow: &Slow| {
+        let last = slow.answered_after.as_ref();
+        last.is_some_and(|wait| match wait.awaited {
+            Some(from) => from != slow.remote && !asks(from),
+            None => wait.woken_by == Waker::Timer.as_str() && slow.took_s >= limits::HELD.s(),
+        })
+    };
+    let ended = r.slowest.iter().filter(|slow| !slow.open);
+    let events = ended.clone().filter(|slow| is_event(slow)).count() as u64;
+    events > 0 && limits::MOST.reached(events, ended.count() as u64)
 }
 
 /// Who asks or answers.
@@ -296,7 +327,7 @@ fn seconds(s: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use analysis::account::{Spent, Whose};
+    use analysis::account::{Slept, Spent, Whose};
     use analysis::{Endpoint, Netns};
 
     use super::*;
@@ -333,6 +364,7 @@ mod tests {
             comm: Some(comm.into()),
             ends: 1,
             duplex: 0,
+            bytes: 0,
             samples: 0,
             total_s: 0.5,
             spent_s: Spent::default(),
@@ -423,6 +455,55 @@ mod tests {
         own(asked("10.0.0.9:9092", "shop", 3, 20.0));
         own(asked("10.0.0.9:6379", "shop", 300, 0.001));
         own(asked("10.0.0.9:8081", "other", 100, 0.49));
+    }
+
+    #[test]
+    fn what_an_event_ends_is_held_and_not_worked_on() {
+        let woken = |from: Option<&str>, by: &str| Slept {
+            slept_s: 0.05,
+            awaited: from.map(|at| {
+                let (addr, port, _) = synth::place(at);
+                Endpoint::new(addr, port)
+            }),
+            woken_by: by.into(),
+            ..Slept::default()
+        };
+        let says = |each_s: f64, last: Slept, others: Option<Service>| {
+            let mut server = served("0.0.0.0:6379", "redis", 100, each_s);
+            let (remote, port, _) = synth::place("10.0.0.1:40000");
+            let slow = Slow {
+                took_s: each_s,
+                remote: Endpoint::new(remote, port),
+                answered_after: Some(last),
+                ..Slow::default()
+            };
+            server.requests.as_mut().unwrap().slowest = vec![slow; 3];
+            let services: Vec<_> = std::iter::once(server).chain(others).collect();
+            of_services(&services)
+        };
+        // BRPOP until another client pushes; a heartbeat of 4 s.
+        assert_eq!(
+            says(1.3, woken(Some("10.0.0.2:50000"), "softirq"), None),
+            None
+        );
+        assert_eq!(says(4.0, woken(None, "timer"), None), None);
+        // A rate limit; a worker behind a Unix socket; the caller's own next piece; a database asked now and then.
+        assert!(says(0.5, woken(None, "timer"), None).is_some());
+        assert!(says(4.0, woken(None, "php-fpm"), None).is_some());
+        let own = woken(Some("10.0.0.1:40000"), "softirq");
+        assert!(says(1.3, own, None).is_some());
+        let database = asked("10.0.0.9:5432", "redis", 30, 0.2);
+        let answered = woken(Some("10.0.0.9:5432"), "softirq");
+        assert!(says(1.3, answered, Some(database)).is_some());
+    }
+
+    #[test]
+    fn a_download_at_full_speed_is_nobodys_time() {
+        let mut server = served("0.0.0.0:80", "nginx", 100, 0.02);
+        server.bytes = 100 * 20_000_000;
+        assert_eq!(of_services(&[server.clone()]), None);
+        server.bytes /= 10;
+        assert!(of_services(&[server]).is_some());
     }
 
     #[test]

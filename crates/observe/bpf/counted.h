@@ -10,7 +10,7 @@ struct {
 	__uint(map_flags, 1); /* BPF_F_NO_PREALLOC */
 	__type(key, struct tw_service);
 	__type(value, struct tw_requests);
-	__uint(max_entries, 1 << 12); /* memory only for what there is: 11 MB at most */
+	__uint(max_entries, 1 << 12); /* memory only for what there is: 28 MB at most */
 } services SEC(".maps");
 
 const struct tw_requests fresh;
@@ -26,6 +26,7 @@ static __always_inline void fill(struct tw_exchange *x, const struct end *e, con
 	x->alone_ns = e->alone_ns;
 	x->cpu_ns = e->cpu_ns;
 	x->runqueue_ns = e->runqueue_ns;
+	x->unread_longest_ns = e->longest;
 	x->service = e->service;
 	x->family = load_addrs(x->local_addr, x->remote_addr, skc);
 	x->local_port = local_port_of(sk, skc->skc_num);
@@ -102,7 +103,6 @@ static __noinline int count_exchange(struct end *e, struct sock *sk)
 	}
 	time_it(r->response, took, weight);
 	time_it(r->think, e->ns[TW_PART_THINK], weight);
-	time_it(r->unread, e->ns[TW_PART_UNREAD] + e->ns[TW_PART_ACCEPT], weight);
 	/* Two CPUs may both tell: one row more. */
 	if (r->round == this_round && took <= r->slowest_ns)
 		return 0;
@@ -133,15 +133,41 @@ static __noinline int count_given_up(struct end *e, struct sock *sk, u64 waited)
 }
 
 /* A message that nobody asked for. */
-static __always_inline void count_push(struct end *e, struct sock *sk)
+static __always_inline void push(struct end *e, u64 now)
 {
-	struct tw_requests *r;
+	struct tw_requests *r = requests_of(e);
 
-	count_exchange(e, sk);
 	e->at = AT_NOTHING;
-	r = requests_of(e);
+	e->pushed = 1;
+	e->since = now;
 	if (r)
 		ADD(r->pushed, e->weight);
+}
+
+/* One that ends an exchange. */
+static __always_inline void count_push(struct end *e, struct sock *sk, u64 now)
+{
+	count_exchange(e, sk);
+	push(e, now);
+}
+
+/* What was said within a second of a push answers it (a pong), and so nothing answers that: after a second or
+ * longer the other side pushes again. A request of its own it may be as well: then the answer comes sooner. */
+static __always_inline bool pushes_again(struct end *e, u64 now)
+{
+	if (e->pushed && now - e->since >= PUSH_NS) {
+		push(e, now);
+		return true;
+	}
+	e->pushed = 0;
+	return false;
+}
+
+/* Something is said long after the last push: it is no answer to that. */
+static __always_inline void forget_push(struct end *e, u64 now)
+{
+	if (now - e->since >= PUSH_NS)
+		e->pushed = 0;
 }
 
 #endif

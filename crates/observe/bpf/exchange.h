@@ -36,7 +36,7 @@ struct end {
 	u8 early; /* more came while we thought about a whole message */
 	u8 overlapped;
 	u8 drawn; /* the next exchange is counted */
-	u8 zero;
+	u8 pushed; /* the last message was a push: what follows it within a second answers it */
 	u32 retransmits;
 	u64 since;
 	struct tw_service service;
@@ -45,6 +45,8 @@ struct end {
 	u64 gone; /* the FIN of whoever asks came */
 	u64 ns[TW_PARTS];
 	u64 alone_ns, cpu_ns, runqueue_ns;
+	u64 read; /* when some of what waits was read last; 0: nothing was */
+	u64 longest; /* between two such moments */
 	u64 cpu, runqueue, slept; /* of the thread when it took the request; slept: how often */
 	u32 pid, tid;
 	u32 reads; /* requests that the thread had taken by then, this one included */
@@ -96,6 +98,24 @@ static __always_inline void pass(struct end *e, u32 part, u64 now)
 	e->since = now;
 }
 
+/* How long nothing of what waits unread has been read. */
+static __always_inline u64 unread_for(const struct end *e, u64 now)
+{
+	u64 since = e->read > e->since ? e->read : e->since;
+
+	return now > since ? now - since : 0;
+}
+
+/* Some of what waits is read now. */
+static __always_inline void reads(struct end *e, u64 now)
+{
+	u64 ns = unread_for(e, now);
+
+	if (ns > e->longest)
+		e->longest = ns;
+	e->read = now;
+}
+
 /* Whether the next exchange is counted, and how many it then stands for. */
 static __always_inline bool draw(struct end *e)
 {
@@ -118,6 +138,7 @@ static __always_inline void begin_at(struct end *e, u8 at, u64 began)
 {
 	__builtin_memset(e->ns, 0, sizeof(e->ns));
 	e->alone_ns = e->cpu_ns = e->runqueue_ns = 0;
+	e->read = e->longest = 0;
 	e->began = e->since = began;
 	e->at = at;
 	e->drawn = e->taken = e->early = e->overlapped = e->unaccepted = 0;
@@ -146,7 +167,7 @@ static __always_inline u64 total(const struct end *e)
 	return sum;
 }
 
-/* Eight buckets to each power of two. */
+/* In logarithmic steps. */
 static __always_inline u32 bucket(u64 ns)
 {
 	u32 power = 0, at;
@@ -159,7 +180,7 @@ static __always_inline u32 bucket(u64 ns)
 			n >>= step;
 			power += step;
 		}
-	at = power * 8 + ((ns >> (power + 7)) & 7);
+	at = power * TW_STEPS + ((ns >> (power + 5)) & (TW_STEPS - 1));
 	return at < TW_BUCKETS ? at : TW_BUCKETS - 1;
 }
 

@@ -115,9 +115,12 @@ static __always_inline void arrived(struct end *e, struct sock *sk, const struct
 	now = bpf_ktime_get_ns();
 	switch (e->at) {
 	case AT_NOTHING:
-		if (e->service.role == TW_ROLE_SERVER)
+		if (e->service.role == TW_ROLE_SERVER) {
+			forget_push(e, now);
 			request_came(e, sk);
-		else if (!tp->bytes_sent && tp->data_segs_in <= 1)
+		} else if (e->pushed) {
+			push(e, now);
+		} else if (!tp->bytes_sent && tp->data_segs_in <= 1)
 			greeted(e, tp->lsndtime, AT_UNREAD, TW_PART_AWAIT);
 		break;
 	case AT_THINK:
@@ -132,6 +135,8 @@ static __always_inline void arrived(struct end *e, struct sock *sk, const struct
 		request_came(e, sk);
 		break;
 	case AT_AWAIT:
+		if (pushes_again(e, now))
+			break;
 		weigh(e, tp->lsndtime);
 		judge_repair(e, tp, w);
 		left_late(e, tp, now);
@@ -142,7 +147,7 @@ static __always_inline void arrived(struct end *e, struct sock *sk, const struct
 		break;
 	case AT_READ:
 		if (now - e->since >= PUSH_NS) {
-			count_push(e, sk);
+			count_push(e, sk, now);
 			break;
 		}
 		/* After less than a full segment the peer had no more to send yet. */
@@ -184,6 +189,13 @@ static __always_inline bool unsent(const struct tcp_sock *tp)
 	return (s32)(tp->write_seq - tp->snd_nxt) >= (s32)tp->mss_cache;
 }
 
+/* The send buffer is at least half full as a process writes: it runs ahead of what leaves, and poll() told it a
+ * moment ago that a third was free. What it waited for was room. */
+static __always_inline bool runs_ahead(const struct sock *sk)
+{
+	return 2LL * sk->sk_wmem_queued >= sk->sk_sndbuf;
+}
+
 static __always_inline void answer(struct end *e, struct sock *sk, const struct tcp_sock *tp)
 {
 	u64 now;
@@ -192,6 +204,8 @@ static __always_inline void answer(struct end *e, struct sock *sk, const struct 
 		/* The handshake's own sequence number may count. */
 		if (!tp->bytes_received && tp->bytes_acked <= 1)
 			greeted(e, tp->inet_conn.icsk_ack.lrcvtime, AT_SENT, TW_PART_THINK);
+		else if (e->pushed)
+			push(e, bpf_ktime_get_ns());
 		return;
 	}
 	now = bpf_ktime_get_ns();
@@ -206,6 +220,8 @@ static __always_inline void answer(struct end *e, struct sock *sk, const struct 
 		e->at = AT_SENT;
 		return;
 	case AT_THINK:
+		if (pushes_again(e, now))
+			return;
 		weigh(e, tp->inet_conn.icsk_ack.lrcvtime);
 		thought(e, now);
 		pass(e, TW_PART_THINK, now);
@@ -213,10 +229,10 @@ static __always_inline void answer(struct end *e, struct sock *sk, const struct 
 		return;
 	case AT_SENT:
 		e->overlapped |= e->early && now - e->since >= APART_NS;
-		if (unsent(tp)) {
+		if (unsent(tp) || runs_ahead(sk)) {
 			pass(e, TW_PART_SEND, now);
 		} else if (!in_flight(tp) && now - e->since >= PUSH_NS) {
-			count_push(e, sk);
+			count_push(e, sk, now);
 		} else {
 			pass(e, TW_PART_THINK, now);
 		}
@@ -231,9 +247,11 @@ static __always_inline void ask(struct end *e, struct sock *sk, const struct tcp
 		count_exchange(e, sk);
 		break;
 	case AT_NOTHING:
+		if (e->pushed)
+			forget_push(e, bpf_ktime_get_ns());
 		break;
 	case AT_AWAIT:
-		pass(e, unsent(tp) ? TW_PART_SEND : TW_PART_THINK, bpf_ktime_get_ns());
+		pass(e, unsent(tp) || runs_ahead(sk) ? TW_PART_SEND : TW_PART_THINK, bpf_ktime_get_ns());
 		return;
 	case AT_UNREAD:
 		e->overlapped = 1;
@@ -339,6 +357,7 @@ int on_read(u64 *ctx)
 		return 0; /* MSG_PEEK comes here, too, and moves nothing. */
 	}
 	e->copied_seq = tp->copied_seq;
+	reads(e, bpf_ktime_get_ns());
 	/* The rest of what waits is still unread. */
 	if (unread(sk, tp) > 0 && (!server || e->taken))
 		return 0;
@@ -535,10 +554,12 @@ int on_state(u64 *ctx)
 			count_exchange(e, sk);
 			break;
 		}
-		unanswered(e, sk, tp, from);
+		if (!e->pushed)
+			unanswered(e, sk, tp, from);
 		break;
 	case AT_THINK:
-		unanswered(e, sk, tp, from);
+		if (!e->pushed)
+			unanswered(e, sk, tp, from);
 		break;
 	}
 	e->at = AT_END;
@@ -549,7 +570,7 @@ int on_state(u64 *ctx)
 static __always_inline void tell_open(struct seq_file *seq, const struct end *e, struct sock *sk)
 {
 	struct tw_exchange x;
-	u64 now, began, since;
+	u64 now, began, since, longest;
 	u32 stamp = 0;
 	bool skipped;
 	u8 at;
@@ -566,6 +587,9 @@ static __always_inline void tell_open(struct seq_file *seq, const struct end *e,
 	}
 	if (at != AT_UNREAD && at != AT_THINK && at != AT_AWAIT)
 		return;
+	/* Nobody owes an answer to that of a push. */
+	if (e->pushed && at != AT_UNREAD)
+		return;
 	if (now - began < open_over_ns)
 		return;
 	fill(&x, e, sk);
@@ -574,6 +598,7 @@ static __always_inline void tell_open(struct seq_file *seq, const struct end *e,
 		__builtin_memset(x.ns, 0, sizeof(x.ns));
 		x.alone_ns = x.cpu_ns = x.runqueue_ns = 0;
 		x.retransmits = x.overlapped = 0;
+		x.unread_longest_ns = 0;
 		x.began_ns = began;
 	}
 	x.sock = sock_id(sk);
@@ -583,6 +608,9 @@ static __always_inline void tell_open(struct seq_file *seq, const struct end *e,
 		switch (at) {
 		case AT_UNREAD:
 			x.ns[e->unaccepted ? TW_PART_ACCEPT : TW_PART_UNREAD] += now - since;
+			longest = skipped ? now - since : unread_for(e, now);
+			if (longest > x.unread_longest_ns)
+				x.unread_longest_ns = longest;
 			break;
 		case AT_THINK:
 			x.ns[TW_PART_THINK] += now - since;

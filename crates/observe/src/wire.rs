@@ -66,8 +66,8 @@ const _: () = {
     assert!(size_of::<tw_on>() == 24 && offset_of!(tw_on, runqueue_ns) == 16);
     assert!(size_of::<tw_thread>() == 344 && offset_of!(tw_thread, comm) == 328);
     assert!(size_of::<tw_service>() == 24 && offset_of!(tw_service, role) == 22);
-    assert!(size_of::<tw_requests>() == 2752 && offset_of!(tw_requests, response) == 156);
-    assert!(size_of::<tw_exchange>() == 192 && offset_of!(tw_exchange, family) == 184);
+    assert!(size_of::<tw_requests>() == 7072 && offset_of!(tw_requests, response) == 156);
+    assert!(size_of::<tw_exchange>() == 200 && offset_of!(tw_exchange, family) == 192);
     assert!(size_of::<tw_gap>() == 104 && offset_of!(tw_gap, family) == 100);
     assert!(size_of::<tw_sample>() == 2080 && offset_of!(tw_sample, frames) == 48);
 };

@@ -192,8 +192,6 @@ vocabulary! {
         Response = "response";
         /// The application's work on the answer.
         Think = "think";
-        /// Until the application read what had come.
-        Unread = "unread";
     }
 }
 

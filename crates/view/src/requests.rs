@@ -8,8 +8,8 @@ use explain::limits;
 const SHOWN_PART: f64 = 0.005;
 const SHOWN_PART_OF_ONE: f64 = 0.05;
 
-/// One service's; `None` when it had no request.
-pub(crate) fn line(role: Role, r: &Requests) -> Option<String> {
+/// How many one service had, and how long they took; `None` when it had none.
+pub(crate) fn counted(r: &Requests) -> Option<String> {
     if r.exchanges + r.open + r.unanswered == 0 {
         return None;
     }
@@ -39,20 +39,32 @@ pub(crate) fn line(role: Role, r: &Requests) -> Option<String> {
     if closed > 0 {
         says.push(format!("{closed} never answered"));
     }
-    let mut says = says.join(", ");
+    Some(says.join(", "))
+}
+
+/// Whose time that was, and where the slowest spent it, as it continues a line.
+pub(crate) fn of_their_time(role: Role, r: &Requests) -> String {
     let total = r.spent_s.total();
     let whose = Share::told(whose(role, r), SHOWN_PART * total, &|s| percent(s / total));
-    if !whose.is_empty() {
-        says += &format!(": {whose}");
-    }
+    let whose = if whose.is_empty() {
+        whose
+    } else {
+        format!(": {whose}")
+    };
     let usual = r.response.map_or(0.0, |p| p.p50_s);
     let slow = r.slowest.first();
     let slow =
         slow.filter(|slow| slow.open || slow.took_s >= limits::SEVERAL_TIMES.times() * usual);
-    Some(match slow {
-        Some(slow) => format!("{says}. {}", slowest(role, slow)),
-        None => says,
-    })
+    match slow {
+        Some(slow) => format!("{whose}. {}", slowest(role, slow)),
+        None => whose,
+    }
+}
+
+/// How long callers waited in them, answered or not, s.
+pub(crate) fn waited_s(r: &Requests) -> f64 {
+    let open = r.slowest.iter().filter(|slow| slow.open);
+    r.total_s + r.given_up_s + open.map(|slow| slow.took_s).sum::<f64>()
 }
 
 /// Time, and what it is made of.
@@ -238,6 +250,11 @@ mod tests {
     use super::*;
     use analysis::Endpoint;
     use explain::account::{Percentiles, Whose};
+
+    fn line(role: Role, r: &Requests) -> String {
+        counted(r).unwrap() + &of_their_time(role, r)
+    }
+
     /// 100 requests that took 640 ms each, 610 of them service time.
     fn thinks() -> Requests {
         Requests {
@@ -269,7 +286,7 @@ mod tests {
 
     #[test]
     fn whose_time_it_was_is_told_from_the_largest_share_down() {
-        let says = line(Role::Server, &thinks()).unwrap();
+        let says = line(Role::Server, &thinks());
         assert_eq!(
             says,
             "100 requests, p50 640 ms, p99 640 ms: application 98 % (service time 95 % (waiting for a CPU \
@@ -281,7 +298,7 @@ mod tests {
     fn what_threads_did_is_not_told_where_each_serves_several_requests() {
         let mut r = thinks();
         (r.thinking.alone, r.thinking.runqueue) = (12.0, 1.0);
-        let says = line(Role::Server, &r).unwrap();
+        let says = line(Role::Server, &r);
         assert!(
             says.contains("(service time 95 %, not reading 3 %)"),
             "{says}"
@@ -310,7 +327,7 @@ mod tests {
             }],
             ..Slow::default()
         }];
-        let says = line(Role::Server, &r).unwrap();
+        let says = line(Role::Server, &r);
         let end = "The oldest is not answered after 4 s ([::]:0 ↔ [::]:0): service time 4 s; its thread \
                    slept 3.9 s in recvfrom until 10.0.2.7:5432 answered";
         assert!(says.ends_with(end), "{says}");
@@ -318,10 +335,10 @@ mod tests {
 
     #[test]
     fn few_and_multiplexed_ones_have_no_percentiles() {
-        assert_eq!(line(Role::Client, &Requests::default()), None);
+        assert_eq!(counted(&Requests::default()), None);
         let mut r = thinks();
         (r.multiplexed, r.response) = (true, None);
-        let says = line(Role::Server, &r).unwrap();
+        let says = line(Role::Server, &r);
         assert!(says.starts_with("100 requests, multiplexed: "), "{says}");
         let mut r = thinks();
         r.exchanges = 1;
@@ -329,7 +346,7 @@ mod tests {
             took_s: 2.0,
             ..Slow::default()
         }];
-        let says = line(Role::Client, &r).unwrap();
+        let says = line(Role::Client, &r);
         assert!(says.starts_with("1 request, 2 s: "), "{says}");
     }
 }

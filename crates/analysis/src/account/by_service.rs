@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use recording::tables::{Exchange, Request, RequestTime};
 use recording::{Error, Recording, RowRef, Timed};
 
-use super::exchange::{Slept, Slow};
+use super::exchange::{Slepts, Slow};
 use super::exchanged::{add_requests, exchanged_ns};
 use super::exchanges::Exchanges;
 use super::requests::{Requests, Sums};
@@ -84,7 +84,7 @@ impl<const MOST: usize> ServiceRequests<MOST> {
         match row.what {
             Timed::Response => sums.response.add(row),
             Timed::Think => sums.think.add(row),
-            Timed::Unread | Timed::Unknown(_) => {}
+            Timed::Unknown(_) => {}
         }
     }
 
@@ -115,7 +115,7 @@ impl<const MOST: usize> ServiceRequests<MOST> {
         self.told(
             start_ns,
             |netns, at| listener_at(listeners, netns, at),
-            |x| Slept::during(waits, x),
+            |x| Slepts::during(waits, x),
         )
     }
 
@@ -134,7 +134,7 @@ impl<const MOST: usize> ServiceRequests<MOST> {
         &self,
         start_ns: u64,
         listener: impl Fn(u32, Endpoint) -> Endpoint,
-        waits: impl Fn(&Exchange) -> Vec<Slept>,
+        waits: impl Fn(&Exchange) -> Slepts,
     ) -> BTreeMap<ServiceKey, Requests> {
         let slow = |x: &Exchange| Slow::of(start_ns, x, waits(x));
         let told = self.merged(listener).into_iter();

@@ -16,6 +16,8 @@ const NO_ROW: RowRef = RowRef {
 };
 /// Waits reported per exchange.
 const MAX_WAITS: usize = 3;
+/// A wait that ended so shortly before the answer was the last: a later one would be recorded by itself (10 ms and more).
+const JUST_NS: u64 = 10_000_000;
 
 /// A slow exchange.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -41,6 +43,8 @@ pub struct Slow {
     pub thinking: Thinking,
     /// The longest waits of the thread in that time, as far as they were recorded.
     pub waits: Vec<Slept>,
+    /// The wait after which the thread answered; null when none was recorded that ended just before the answer.
+    pub answered_after: Option<Slept>,
 }
 
 /// A wait of the thread that worked on an exchange.
@@ -69,8 +73,7 @@ impl Slow {
         parts.fold(0, |sum, part| sum.saturating_add(x.part_ns(part)))
     }
 
-    /// `waits` are those that [`Slept`] tells of it.
-    pub(super) fn of(start_ns: u64, x: &Exchange, waits: Vec<Slept>) -> Slow {
+    pub(super) fn of(start_ns: u64, x: &Exchange, waits: Slepts) -> Slow {
         let s = |ns: u64| words::rounded(ns as f64 / 1e9);
         Slow {
             took_s: s(Slow::took_ns(x)),
@@ -86,27 +89,35 @@ impl Slow {
                 cpu: s(x.think_cpu_ns),
                 runqueue: s(x.think_runqueue_ns),
             },
-            waits,
+            waits: waits.longest,
+            answered_after: waits.last,
         }
     }
 }
 
-impl Slept {
-    /// The longest waits of the thread of an exchange, while it was under way.
-    pub(super) fn during(waits: &Waits, x: &Exchange) -> Vec<Slept> {
-        let (from_ns, to_ns) = Slept::within(x);
+/// The waits of the thread of an exchange, while it was under way.
+#[derive(Debug, Default)]
+pub struct Slepts {
+    longest: Vec<Slept>,
+    last: Option<Slept>,
+}
+
+impl Slepts {
+    /// Those of a story.
+    pub(super) fn during(waits: &Waits, x: &Exchange) -> Slepts {
+        let (from_ns, to_ns) = Slepts::within(x);
         let waits = x.tid.map(|tid| waits.of(tid, from_ns, to_ns));
-        Slept::longest(waits.into_iter().flatten())
+        Slepts::of(waits.into_iter().flatten(), x)
     }
 
     /// The same from rows that no story holds.
-    pub fn among(waits: &[Wait], x: &Exchange) -> Vec<Slept> {
-        let (from_ns, to_ns) = Slept::within(x);
+    pub fn among(waits: &[Wait], x: &Exchange) -> Slepts {
+        let (from_ns, to_ns) = Slepts::within(x);
         let its = waits.iter().filter(|w| Some(w.tid) == x.tid);
         let its = its.filter(|w| w.time_ns > from_ns && w.time_ns <= to_ns);
         // Their rows are not reported.
         let its = its.map(|w| Waited::of(NO_ROW, w.clone()));
-        Slept::longest(its.collect::<Vec<_>>().iter())
+        Slepts::of(its.collect::<Vec<_>>().iter(), x)
     }
 
     /// Waits that ended between these moments belong to the exchange.
@@ -114,12 +125,21 @@ impl Slept {
         (x.began_ns, x.began_ns.saturating_add(Slow::took_ns(x)))
     }
 
-    fn longest<'w>(waits: impl Iterator<Item = &'w Waited>) -> Vec<Slept> {
+    fn of<'w>(waits: impl Iterator<Item = &'w Waited>, x: &Exchange) -> Slepts {
         let mut waits: Vec<&Waited> = waits.collect();
+        let (_, to_ns) = Slepts::within(x);
+        let last = waits.iter().max_by_key(|w| w.end_ns);
+        let last = last.filter(|w| !x.open && to_ns.saturating_sub(w.end_ns) <= JUST_NS);
+        let last = last.map(|w| Slept::of(w));
         waits.sort_by_key(|w| std::cmp::Reverse(w.waited_ns));
-        waits.into_iter().take(MAX_WAITS).map(Slept::of).collect()
+        Slepts {
+            longest: waits.into_iter().take(MAX_WAITS).map(Slept::of).collect(),
+            last,
+        }
     }
+}
 
+impl Slept {
     fn of(wait: &Waited) -> Slept {
         Slept {
             slept_s: words::rounded(wait.waited_ns as f64 / 1e9),

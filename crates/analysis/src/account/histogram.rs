@@ -7,7 +7,7 @@ use crate::bounded::BoundedTree;
 use crate::words;
 
 /// Steps of a histogram: more than any recorder writes, and few enough for a recording that was made to hurt.
-const MAX_STEPS: usize = 512;
+const MAX_STEPS: usize = 1024;
 
 /// How long something took, s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -118,7 +118,7 @@ mod tests {
     fn several_together_have_no_more_steps_than_one() {
         let mut all = timed(&[(1, 7)]);
         for nth in 0..5u64 {
-            let steps = (0..400).map(|i| (1 + nth * 400 + i, 1));
+            let steps = (0..800).map(|i| (1 + nth * 800 + i, 1));
             all.absorb(&timed(&steps.collect::<Vec<_>>()));
         }
         assert_eq!(all.0.len(), MAX_STEPS);

@@ -8,8 +8,8 @@ const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 /// Where at least this many bytes moved each way between two samples, they are no request and answer.
 const DUPLEX_BYTES: u64 = 1 << 20;
-/// This many segments received for each one sent are a stream, not requests: a request that fits the first window of
-/// its connection has ten.
+/// This many segments one way for each one the other way are a stream, not requests: a request that fits the first
+/// window of its connection has ten.
 const STREAM_SEGMENTS: u32 = 11;
 /// A silence this many times as long as its usual gap ends a stream.
 const STREAM_GAPS: u64 = 4;
@@ -72,11 +72,15 @@ impl Ledger {
     /// The next sample.
     pub(crate) fn sample(&mut self, row: &Socket) {
         let (from, to) = (self.upto_ns, row.time_ns.max(self.upto_ns));
-        let now = match Seen::of(row) {
-            Seen::Received if self.streams(row, to - from) => Seen::Is(State::Receiving),
-            seen => seen,
+        let moved_last = Seen::of(row);
+        let streams = match moved_last {
+            Seen::Received => Some(State::Receiving),
+            Seen::Sent => Some(State::Path),
+            Seen::Is(_) => None,
         };
-        if now == Seen::Is(State::Receiving) && self.last == Seen::Received {
+        let streams = streams.filter(|_| self.streams(row, moved_last, to - from));
+        let now = streams.map_or(moved_last, Seen::Is);
+        if now != moved_last && self.last == moved_last {
             // So it was no request that ended there.
             self.last = now;
         }
@@ -111,17 +115,21 @@ impl Ledger {
         self.count(now);
     }
 
-    /// Whether what arrives is part of a stream: many segments for each that we sent, and the last so recent that the
-    /// next may be on its way.
-    fn streams(&self, row: &Socket, over_ns: u64) -> bool {
+    /// Whether what moved last is part of a stream: many segments for each that went the other way, and the last so
+    /// recent that the next may be on its way.
+    fn streams(&self, row: &Socket, moved_last: Seen, over_ns: u64) -> bool {
         let now = segments(row);
         let came = now.0.saturating_sub(self.segments.0);
         let went = now.1.saturating_sub(self.segments.1);
-        if came < STREAM_SEGMENTS.saturating_mul(went.saturating_add(1)) {
+        let (these, others, silent_ms) = match moved_last {
+            Seen::Sent => (went, came, row.last_data_sent_ms),
+            _ => (came, went, row.last_data_recv_ms),
+        };
+        if these < STREAM_SEGMENTS.saturating_mul(others.saturating_add(1)) {
             return false;
         }
-        let gap_ns = over_ns / u64::from(came);
-        let silent_ns = u64::from(row.last_data_recv_ms.unwrap_or(0)) * MS;
+        let gap_ns = over_ns / u64::from(these);
+        let silent_ns = u64::from(silent_ms.unwrap_or(0)) * MS;
         // A tick of the kernel's clock is up to 10 ms, and may be the rest of the silence.
         silent_ns <= gap_ns.saturating_mul(STREAM_GAPS).max(10 * MS)
     }
@@ -285,6 +293,25 @@ mod tests {
             (spent.of(State::Owing), spent.of(State::Receiving)),
             (3 * S, 2 * S)
         );
+    }
+
+    #[test]
+    fn nobody_owes_an_answer_to_an_upload_that_goes_on() {
+        let at = |time_ns, segments, silent_ms| Socket {
+            data_segs_in: Some(1),
+            data_segs_out: Some(segments),
+            ..sampled(time_ns, silent_ms, 5_000)
+        };
+        let spent = |segments: u32| {
+            let mut client = Ledger::begin(&at(S, 10, 0), 0, true);
+            client.sample(&at(2 * S, 10 + segments, 2));
+            let spent = client.spent(Role::Client, 3 * S);
+            (spent.of(State::Path), spent.of(State::Awaiting))
+        };
+        assert_eq!(spent(1_000).1, S, "before there was anything to compare with");
+        assert_eq!(spent(1_000).0, 2 * S);
+        // A request of ten segments.
+        assert_eq!(spent(10).0, 0);
     }
 
     proptest! {

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use by_service::AllRequests;
 pub use by_service::ServiceRequests;
-pub use exchange::{Slept, Slow};
+pub use exchange::{Slept, Slepts, Slow};
 pub use exchanged::{add_requests, exchanged_ns, is_multiplexed};
 pub use exchanges::Exchanges;
 pub(crate) use folded::FoldedEnds;
@@ -67,6 +67,8 @@ pub struct Service {
     pub ends: u64,
     /// Of those, such that moved bulk both ways at once: who owes cannot be said of them.
     pub duplex: u64,
+    /// Bytes that they moved, both ways together, as far as was recorded.
+    pub bytes: u64,
     /// Samples that it rests on.
     pub samples: u64,
     /// Time of all ends together, s.
@@ -132,6 +134,7 @@ pub fn account(story: &Story) -> (Vec<Service>, u64) {
             comm,
             ends: sums.ends,
             duplex: sums.duplex,
+            bytes: sums.bytes,
             samples: sums.samples,
             total_s: words::rounded(spent.total() as f64 / 1e9),
             spent_s: spent,

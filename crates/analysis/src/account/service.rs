@@ -21,6 +21,7 @@ pub(super) struct Sums {
     pub(super) owners: Owners,
     pub(super) ends: u64,
     pub(super) duplex: u64,
+    pub(super) bytes: u64,
     pub(super) spent: Spent,
     /// Samples of all ends, and of those that were seen to be established, by state.
     pub(super) samples: u64,
@@ -46,6 +47,7 @@ impl Sums {
         self.owners.absorb(&other.owners);
         self.ends += other.ends;
         self.duplex += other.duplex;
+        self.bytes = self.bytes.saturating_add(other.bytes);
         self.samples += other.samples;
         self.spent.absorb(&other.spent);
         self.short.absorb(&other.short);
@@ -60,6 +62,8 @@ impl Sums {
         role: Role,
     ) {
         self.ends += 1;
+        let moved = conn.bytes_acked.saturating_add(conn.bytes_received);
+        self.bytes = self.bytes.saturating_add(moved);
         self.spent.absorb(&spent(span, conn, sampled, role));
         if let Some(ledger) = sampled.and_then(|s| s.ledger.as_ref()) {
             let instants = ledger.instants(role);

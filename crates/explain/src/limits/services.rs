@@ -51,4 +51,10 @@ limits! {
     /// If the 99th percentile is at least this many times the median, that one exchange in a hundred is what users
     /// notice.
     ANSWER_TAIL = 10, Times, Sampling;
+    /// Answers that come at this many bytes per second are transfers that nobody calls slow, whoever is busy with them: 1
+    /// Gbit/s.
+    ANSWER_FAST = 125_000_000, PerSecond, People;
+    /// What an event loop sends this long after the client's last word, when a timer ends its wait, may as well be a
+    /// heartbeat or the end of a long poll: the program in the kernel takes messages for pushes after as long a pause.
+    HELD = 1_000 * MS, Time, Mechanism;
 }

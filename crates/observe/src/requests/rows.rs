@@ -11,10 +11,10 @@ use crate::space;
 use crate::wire::{tied, tw_exchange, tw_part, tw_requests, tw_role, tw_service};
 
 /// Buckets up to a power of two, in units of 2^[`UNIT`] ns.
-const STEPS: usize = 8;
+const STEPS: usize = 32;
 const UNIT: usize = 10;
 /// The last one has no end.
-const BUCKETS: usize = 216;
+const BUCKETS: usize = 27 * STEPS;
 
 /// The tables, and what each service had come to when they were last filled.
 pub struct Rows {
@@ -136,7 +136,6 @@ impl Rows {
         for (what, now, before) in [
             (Timed::Response, &now.response, &before.response),
             (Timed::Think, &now.think, &before.think),
-            (Timed::Unread, &now.unread, &before.unread),
         ] {
             for (i, (now, before)) in now.iter().zip(before).enumerate() {
                 let count = now.wrapping_sub(*before);
@@ -199,7 +198,7 @@ const PARTS: [RequestPart; RequestPart::ALL.len()] = tied!(from 0;
 
 /// Where a bucket begins, ns.
 fn bound(bucket: usize) -> u64 {
-    ((STEPS + bucket % STEPS) as u64) << (bucket / STEPS + UNIT - 3)
+    ((STEPS + bucket % STEPS) as u64) << (bucket / STEPS + UNIT - STEPS.ilog2() as usize)
 }
 
 /// The service, by that.
@@ -241,6 +240,7 @@ fn row(x: &tw_exchange) -> Exchange {
         think_alone_ns: x.alone_ns,
         think_cpu_ns: x.cpu_ns,
         think_runqueue_ns: x.runqueue_ns,
+        unread_longest_ns: Some(x.unread_longest_ns),
         ..Exchange::default()
     };
     for (at, part) in PARTS.into_iter().enumerate() {
@@ -263,9 +263,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_are_eighths_of_powers_of_two() {
+    fn buckets_are_thirty_seconds_of_powers_of_two() {
         assert_eq!(bound(0), 1 << UNIT);
-        assert_eq!([bound(8), bound(9), bound(16)], [2048, 2304, 4096]);
+        assert_eq!([bound(32), bound(33), bound(64)], [2048, 2112, 4096]);
         assert_eq!(tw_requests::default().response.len(), BUCKETS);
         let last = bound(BUCKETS - 1);
         assert!((60_000_000_000..130_000_000_000).contains(&last), "{last}");

@@ -61,7 +61,7 @@ table! {
 }
 
 table! {
-    /// How many exchanges of a `request` row took how long, in steps of an eighth of a power of two: what percentiles are made of.
+    /// How many exchanges of a `request` row took how long, in steps of a thirty-second of a power of two: what percentiles are made of.
     RequestTime = "request_time" {
         /// As in `request`.
         time_ns: u64, Ns;
@@ -73,7 +73,7 @@ table! {
         addr: Addr, Address;
         /// As in `request`.
         port: u16, Id;
-        /// What took so long: `response` (the whole exchange), `think`, `unread` (the wait for accept() included).
+        /// What took so long: `response` (the whole exchange) or `think`.
         what: Timed, Name;
         /// It took this long or longer. The first step begins at 0.
         at_least_ns: u64, Ns;
@@ -143,6 +143,8 @@ table! {
         think_cpu_ns: u64, Ns;
         /// As in `request`.
         think_runqueue_ns: u64, Ns;
+        /// The longest time in which the application read nothing of what waited for it, within `accept_ns` and `unread_ns`: a reader that keeps reading a transfer never stalls, though data always waits.
+        unread_longest_ns: Option<u64>, Ns, null "recorded before 0.6 told it";
     }
 }
 

@@ -3,7 +3,7 @@
 use analysis::Endpoint;
 use analysis::account::Spent;
 use analysis::words::{duration, percent, plural};
-use explain::{Service, State, Unexplained, account};
+use explain::{Service, State, Unexplained, account, limits};
 
 use super::seconds;
 use crate::page::Page;
@@ -72,20 +72,107 @@ fn states(spent: &Spent) -> String {
     told.collect::<Vec<_>>().join(", ")
 }
 
-/// One service: whose, how much, and its states, the longest first.
+/// What is busy for a smaller share of its time has no shares of it: 97 % of next to nothing is nobody's trouble.
+const BUSY: f64 = 0.05;
+
+/// One service: whose, how much, and what its time went with: that of its requests, or where these are not most of it
+/// (transfers, connecting) the states of its connections, the longest first.
 pub fn account(service: &Service) -> String {
     let place = named(service.role, service.at, &service.comm, service.pid);
-    let requests = service
-        .requests
-        .as_ref()
-        .map(|r| requests::line(service.role, r));
-    if let Some(requests) = requests.flatten() {
-        return format!("{place}: {requests}");
+    let all = service.spent_s.total();
+    let requests = service.requests.as_ref();
+    let waited = service.spent_s.waiting() as f64 / 1e9;
+    let waited_in_requests = requests.map_or(0.0, requests::waited_s);
+    let idle = service.spent_s.of(State::Idle) as f64 / 1e9;
+    let busy = waited.max(waited_in_requests);
+    let busy = if idle > 0.0 {
+        busy / (busy + idle)
+    } else {
+        1.0
+    };
+    let ends = plural(service.ends, "connection");
+    match requests.and_then(|r| requests::counted(r).map(|says| (r, says))) {
+        Some((_, says)) if busy < BUSY => {
+            format!("{place}: {says}; {ends}, busy {}", percent(busy))
+        }
+        Some((r, says)) if waited_in_requests >= limits::MOST.share() * waited => {
+            format!(
+                "{place}: {says}{}",
+                requests::of_their_time(service.role, r)
+            )
+        }
+        counted => {
+            let says = counted.map_or_else(String::new, |(_, says)| format!(" ({says})"));
+            format!(
+                "{place}: {ends}{says}, {}: {}",
+                duration(all),
+                states(&service.spent_s),
+            )
+        }
     }
-    format!(
-        "{place}: {}, {}: {}",
-        plural(service.ends, "connection"),
-        duration(service.spent_s.total()),
-        states(&service.spent_s),
-    )
+}
+
+#[cfg(test)]
+mod tests {
+    use explain::account::{Percentiles, Requests};
+
+    use super::*;
+
+    /// Two connections that were in a state for so long, ns, and idle for the rest; 62 requests that took so long, s.
+    fn line(state: State, ns: u64, idle_ns: u64, requests_s: f64) -> String {
+        let mut spent_s = Spent::default();
+        spent_s.add(state, ns);
+        spent_s.add(State::Idle, idle_ns);
+        let mut service = synth_service();
+        service.spent_s = spent_s;
+        let requests = service.requests.as_mut().expect("has requests");
+        requests.total_s = requests_s;
+        account(&service)
+    }
+
+    fn synth_service() -> Service {
+        Service {
+            netns: analysis::Netns {
+                inode: 1,
+                name: None,
+            },
+            role: account::Role::Client,
+            at: Endpoint::default(),
+            pid: None,
+            comm: None,
+            ends: 2,
+            duplex: 0,
+            bytes: 0,
+            samples: 20,
+            total_s: 20.0,
+            spent_s: Spent::default(),
+            requests: Some(Requests {
+                exchanges: 62,
+                response: Some(Percentiles {
+                    p50_s: 0.002,
+                    p90_s: 0.003,
+                    p99_s: 0.004,
+                }),
+                ..Requests::default()
+            }),
+        }
+    }
+
+    #[test]
+    fn a_pool_at_rest_has_no_shares_and_a_transfer_no_requests_time() {
+        const S: u64 = 1_000_000_000;
+        let rest = line(State::Awaiting, S / 10, 20 * S, 0.14);
+        assert!(
+            rest.ends_with("62 requests, p50 2 ms, p99 4 ms; 2 connections, busy 0.7 %"),
+            "{rest}"
+        );
+        let transfer = line(State::Path, 20 * S, 0, 0.14);
+        assert!(
+            transfer
+                .ends_with("2 connections (62 requests, p50 2 ms, p99 4 ms), 20 s: sending 100 %"),
+            "{transfer}"
+        );
+        let asks = line(State::Awaiting, 12 * S, 8 * S, 11.0);
+        assert!(asks.ends_with("62 requests, p50 2 ms, p99 4 ms"), "{asks}");
+    }
 }

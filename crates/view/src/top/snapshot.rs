@@ -177,7 +177,9 @@ impl Timeline {
             let place = self.owners.listening_place(netns, at.addr, at.port);
             place.map_or(at, |(_, addr, port)| Endpoint::new(addr, port))
         };
-        let told = all.told(self.start_ns, listener, |x| account::Slept::among(waits, x));
+        let told = all.told(self.start_ns, listener, |x| {
+            account::Slepts::among(waits, x)
+        });
         let service = |(key, mut told): (ServiceKey, Requests)| {
             let (netns, role, at) = key;
             if let Some(s) = round_trips.to(netns, at) {

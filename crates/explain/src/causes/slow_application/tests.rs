@@ -423,6 +423,12 @@ fn what_was_not_read_for_seconds() {
         ..late
     };
     assert!(found(&asked(sooner)).is_empty());
+    // A transfer of which some always waits, and whose reader never stops.
+    let mut transfer = asked(late);
+    for x in &mut transfer.exchanges {
+        x.unread_longest_ns = Some(x.unread_ns.min(20_000_000));
+    }
+    assert!(found(&transfer).is_empty());
 }
 
 /// Its thread waits for a CPU for most of the time, behind others: that explains it.

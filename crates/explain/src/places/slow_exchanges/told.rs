@@ -125,10 +125,12 @@ pub(super) fn part(x: &Exchange) -> State {
     longest.map_or(State::Owing, |(_, state)| state)
 }
 
-/// Whether a request stayed unaccepted or unread for seconds on end: over an hour's upload, moments add up to that.
+/// Whether a request stayed unaccepted or unread for seconds on end: over an hour's upload, moments add up to that, and
+/// the reader of a fast transfer finds data whenever it looks.
 pub(super) fn is_stalled(told: &Told) -> bool {
     let unserved = unserved_ns(&told.x);
-    unserved >= limits::STALL.ns() && limits::MOST.reached(unserved, told.took_ns())
+    let at_once = told.x.unread_longest_ns.unwrap_or(unserved);
+    at_once.min(unserved) >= limits::STALL.ns() && limits::MOST.reached(unserved, told.took_ns())
 }
 
 /// How long a request waited to be accepted and read, ns.
