@@ -46,13 +46,6 @@ limits! {
 }
 
 limits! {
-    REFUSALS = "Refusals";
-    /// Connects at a fixed interval shorter than this are no health check, which runs once a second or slower. They may
-    /// be several clients that reconnect in turn.
-    PROBE_SLOW = 900 * MS, Time, Guess;
-}
-
-limits! {
     LISTENERS = "Listeners";
     /// Connections can be unevenly distributed only if at least this many listening sockets share the port
     /// (SO_REUSEPORT).

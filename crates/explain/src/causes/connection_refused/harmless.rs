@@ -1,5 +1,7 @@
 //! Harmless refusals: those of probes, and of clients that fall back to the other address family.
 
+use std::collections::BTreeMap;
+
 use ahash::AHashSet;
 use analysis::stats::median;
 use analysis::words::{count, plural};
@@ -60,11 +62,11 @@ fn why(place: &Refusals) -> Option<&'static str> {
             "no process of this host connected, and nothing listened there: probes of a closed port",
         );
     }
-    let gap_ns = interval_ns(place)?;
-    let asks = !reached(place) && (gap_ns >= limits::PROBE_SLOW.ns() || others_serve(place));
+    let gap_ns = interval_ns(began(place.clients()))?;
+    let asks = !reached(place) && (others_serve(place) || others_are_probed(place, gap_ns));
     asks.then_some(
-        "no client reached it during the recording, and it is probed at a fixed interval: health checks of \
-         a backend that is down",
+        "no client reached it during the recording, it is probed at a fixed interval, and others serve its callers: \
+         health checks of a backend that is down",
     )
 }
 
@@ -96,16 +98,36 @@ fn others_serve(place: &Refusals) -> bool {
     })
 }
 
+/// Whether its callers connect to another place at the same interval, and get there: a program that lacks its only
+/// server tries again at a fixed interval, too.
+fn others_are_probed(place: &Refusals, gap_ns: u64) -> bool {
+    let callers: AHashSet<_> = place.clients().map(|c| (c.netns, c.pid)).collect();
+    let mut others: BTreeMap<Endpoint, Vec<u64>> = BTreeMap::new();
+    for c in place.story.conns.iter() {
+        let stood = c.side == Side::Opened && c.established_ns.is_some();
+        if stood && c.remote != place.at && callers.contains(&(c.netns, c.pid)) {
+            others.entry(c.remote).or_default().push(c.start_ns);
+        }
+    }
+    let mut intervals = others.into_values().filter_map(interval_ns);
+    intervals.any(|ns| is_alike(ns, gap_ns))
+}
+
+fn began<'a>(conns: impl Iterator<Item = &'a Conn>) -> Vec<u64> {
+    conns.map(|c| c.start_ns).collect()
+}
+
+fn is_alike(ns: u64, usual_ns: u64) -> bool {
+    ns.abs_diff(usual_ns) as f64 <= limits::ALIKE.share() * usual_ns as f64
+}
+
 /// The fixed interval at which connect() is called, ns; `None` when calls are irregular.
-fn interval_ns(place: &Refusals) -> Option<u64> {
-    let mut began: Vec<u64> = place.clients().map(|c| c.start_ns).collect();
+fn interval_ns(mut began: Vec<u64>) -> Option<u64> {
     began.sort_unstable();
     let gaps = began.windows(2).map(|w| w[1].saturating_sub(w[0]));
     let gaps: Vec<u64> = gaps.collect();
     let usual = median(&mut gaps.clone())?;
-    let alike = gaps
-        .iter()
-        .filter(|gap| gap.abs_diff(usual) as f64 <= limits::ALIKE.share() * usual as f64);
+    let alike = gaps.iter().filter(|gap| is_alike(**gap, usual));
     limits::NEARLY_ALL
         .reached(alike.count(), gaps.len())
         .then_some(usual)
