@@ -147,6 +147,15 @@ fn title(slow: &SlowService, scope: &Scope) -> [String; 2] {
     let (at, who) = (slow.exchanges.service.2, process(scope));
     let each = duration(slow.each_ns());
     match slow.rule {
+        Rule::Excess(_) if slow.silence().is_some() => {
+            let silent = slow.silence().map_or(0, |s| s.ns());
+            let (silent, count) = (duration(silent), slow.count);
+            let rest = format!("answered nothing for at least {silent}: {count} requests of");
+            [
+                format!("{at} {rest} {who} took {each}."),
+                format!("{at} {rest} {} took {each}.", application(scope)),
+            ]
+        }
         Rule::Excess(_) => {
             let share = percent(slow.count as f64 / slow.exchanges.all.exchanges.max(1) as f64);
             let usual = duration(slow.usual_ns.unwrap_or(0));

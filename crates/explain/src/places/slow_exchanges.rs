@@ -133,6 +133,7 @@ impl<'a> SlowService<'a> {
             || service.silent(&told)
             || is_server && service.kept(&told)
             || service.excess(&told, Excess::Dear)
+            || service.excess(&told, Excess::Together)
             || is_server && service.excess(&told, Excess::Most);
         if !ruled && !asked {
             return None;
@@ -190,14 +191,20 @@ impl<'a> SlowService<'a> {
     /// and at its usual rate many others would have been answered. A request that is answered when something happens
     /// (long polling) waits while others are served.
     pub(crate) fn silence(&self) -> Option<Silence> {
-        if self.rule == Rule::Silent {
-            return self.exchanges.silent_now;
+        match self.rule {
+            Rule::Silent => self.exchanges.silent_now,
+            Rule::Excess(_) => self.all_waited(self.count),
+            _ => None,
         }
+    }
+
+    /// The time in which so many waited, and nothing was answered.
+    fn all_waited(&self, count: u64) -> Option<Silence> {
         let silence = self.exchanges.silence?;
         let waited = silence.open >= limits::OFTEN_TO_SEVERAL.count()
-            && self.count as f64 <= limits::TWICE.times() * silence.open as f64;
+            && count as f64 <= limits::TWICE.times() * silence.open as f64;
         let is_one = silence.ns() >= limits::OUTAGE.ns() && self.would_have_answered(silence);
-        (matches!(self.rule, Rule::Excess(_)) && waited && is_one).then_some(silence)
+        (waited && is_one).then_some(silence)
     }
 
     /// Whether its slow exchanges went over connections that do little else, while others have the quick ones: a

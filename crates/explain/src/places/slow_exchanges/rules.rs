@@ -33,6 +33,8 @@ pub(crate) enum Excess {
     Many,
     /// They take much of the total time: with times spread like these, ten times what chance gives.
     Dear,
+    /// They are few, and nothing at all was answered meanwhile.
+    Together,
     /// They are many and take most of the total time, though a person would not notice a single one; after accept().
     Most,
 }
@@ -76,7 +78,7 @@ impl SlowService<'_> {
         // The first request of a connection may wait for a fork or a thread of its own, on a busy host.
         let first = |t: &Told| match by {
             Excess::Most => t.x.accept_ns,
-            Excess::Many | Excess::Dear => 0,
+            Excess::Many | Excess::Dear | Excess::Together => 0,
         };
         let sums = slow.fold((0u64, 0u64), |(own, took), t| {
             (
@@ -88,12 +90,16 @@ impl SlowService<'_> {
         let many = count > 0 && limits::SLOW_SHARE.reached(count, of);
         let takes = |share: f64| {
             let whole_ns = exchanged_ns(&self.exchanges.all) as f64;
-            count >= limits::ENOUGH.count() && all_ns as f64 >= share * whole_ns
+            all_ns as f64 >= share * whole_ns
         };
+        let enough_for_a_share = count >= limits::ENOUGH.count();
         let enough = match by {
             Excess::Many => many,
-            Excess::Dear => takes(limits::MUCH_OF_TIME.share()),
-            Excess::Most => many && takes(limits::MOST_OF_TIME.share()),
+            Excess::Dear => enough_for_a_share && takes(limits::MUCH_OF_TIME.share()),
+            Excess::Together => {
+                takes(limits::MUCH_OF_TIME.share()) && self.all_waited(count).is_some()
+            }
+            Excess::Most => many && enough_for_a_share && takes(limits::MOST_OF_TIME.share()),
         };
         if !enough || share < limits::MOST.share() {
             return false;
