@@ -5,7 +5,7 @@ use recording::tables::{Exchange, Request};
 
 use super::exchanged::is_multiplexed;
 use super::histogram::{Histogram, Percentiles};
-use super::requests::Sums;
+use super::requests::{Sums, longest};
 use super::service::ServiceKey;
 use super::silence::Silence;
 use super::state::Role;
@@ -56,7 +56,8 @@ impl Exchanges {
         if is_multiplexed(&self.all) {
             None
         } else {
-            self.response.percentiles()
+            self.response
+                .percentiles(longest(self.slowest.iter().map(|(_, x)| x)))
         }
     }
 

@@ -61,12 +61,14 @@ impl Histogram {
         as_long.fold(0, |sum, (_, n)| sum.saturating_add(*n))
     }
 
-    /// `None` when nothing was timed.
-    pub(super) fn percentiles(&self) -> Option<Percentiles> {
+    /// None is above the longest, where that is known. `None` when nothing was timed.
+    pub(super) fn percentiles(&self, longest_ns: Option<u64>) -> Option<Percentiles> {
+        let longest_s = longest_ns.map_or(f64::INFINITY, |ns| words::rounded(ns as f64 / 1e9));
+        let quantile = |share| Some(self.quantile(share)?.min(longest_s));
         Some(Percentiles {
-            p50_s: self.quantile(0.5)?,
-            p90_s: self.quantile(0.9)?,
-            p99_s: self.quantile(0.99)?,
+            p50_s: quantile(0.5)?,
+            p90_s: quantile(0.9)?,
+            p99_s: quantile(0.99)?,
         })
     }
 
@@ -107,9 +109,10 @@ mod tests {
 
     #[test]
     fn percentiles_are_where_so_many_are_at_or_below() {
-        assert_eq!(Histogram::default().percentiles(), None);
-        let p = timed(&[(1_000_000, 98), (800_000_000, 2)]).percentiles();
-        let p = p.unwrap();
+        assert_eq!(Histogram::default().percentiles(None), None);
+        let p = timed(&[(1_000_000, 98), (800_000_000, 2)]);
+        assert_eq!(p.percentiles(Some(900_000_000)).unwrap().p99_s, 0.9);
+        let p = p.percentiles(None).unwrap();
         assert!((0.001..0.002).contains(&p.p50_s), "{p:?}");
         assert!((0.8..1.6).contains(&p.p99_s), "{p:?}");
     }
@@ -139,7 +142,7 @@ mod tests {
             steps in prop::collection::vec((10..40u32, 1..1_000u64), 1..40),
         ) {
             let steps: Vec<_> = steps.iter().map(|(power, n)| (1 << power, *n)).collect();
-            let p = timed(&steps).percentiles().unwrap();
+            let p = timed(&steps).percentiles(None).unwrap();
             let least = steps.iter().map(|s| s.0).min().unwrap() as f64 / 1e9;
             let most = steps.iter().map(|s| s.0 * 2).max().unwrap() as f64 / 1e9;
             prop_assert!(p.p50_s <= p.p90_s && p.p90_s <= p.p99_s);

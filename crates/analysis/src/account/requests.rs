@@ -55,6 +55,11 @@ pub struct Requests {
     pub slowest: Vec<Slow>,
 }
 
+/// The longest of those that ended, ns.
+pub(super) fn longest<'x>(slowest: impl Iterator<Item = &'x Exchange>) -> Option<u64> {
+    slowest.filter(|x| !x.open).map(Slow::took_ns).max()
+}
+
 /// One service as it comes together.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sums {
@@ -140,11 +145,13 @@ impl Sums {
         let s = |ns: u64| words::rounded(ns as f64 / 1e9);
         let spent_s = Parts::of(|part| s(all.part_ns(part)));
         let multiplexed = is_multiplexed(all);
+        // The slowest of each second is told.
+        let longest = longest(self.slowest.iter().map(|(_, x)| x));
         let timed = |histogram: &Histogram| {
             if multiplexed {
                 None
             } else {
-                histogram.percentiles()
+                histogram.percentiles(longest)
             }
         };
         Requests {

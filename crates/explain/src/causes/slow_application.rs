@@ -377,6 +377,9 @@ impl Told<'_> {
         match self.doing() {
             Some(What::Awaited(at)) => format!("Look at {at}: {comm} waits for its answer."),
             Some(What::Runqueue) => format!("Give {comm} more CPU."),
+            Some(What::Stopped) if self.slow.is_answered() => {
+                format!("Find out who stopped {comm}{pid}: it was resumed.")
+            }
             Some(What::Stopped) => format!("Find out who stopped {comm}{pid}, and resume it."),
             Some(What::Lock) => {
                 format!("See which lock, or which other thread, the threads of {comm} wait for.")
@@ -544,6 +547,10 @@ impl Told<'_> {
                 ),
                 shell!("tcpwhy explain --for 10s --port {port}", port = to.port),
             ),
+            (Some(What::Stopped), _) if self.slow.is_answered() => (
+                format!("Find out what stopped {comm}: a debugger, a signal, a frozen cgroup."),
+                None,
+            ),
             (Some(What::Stopped), Some(pid)) => (
                 format!("Resume pid {pid}, unless a debugger stopped it."),
                 shell!("kill -CONT {pid}", pid),
@@ -564,7 +571,9 @@ impl Told<'_> {
         let (own, all) = self.slow.own_and_all_ns();
         Advice::to(action)
             .undo(match (self.doing(), scope.pid) {
-                (Some(What::Stopped), Some(pid)) => shell!("kill -STOP {pid}", pid),
+                (Some(What::Stopped), Some(pid)) if !self.slow.is_answered() => {
+                    shell!("kill -STOP {pid}", pid)
+                }
                 _ => None,
             })
             .by(command)
