@@ -5,10 +5,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use recording::Namespace;
-use rustix::fs::OFlags;
+use rustix::fs::{OFlags, statfs};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::error::Error;
@@ -73,7 +73,9 @@ pub fn find() -> BTreeMap<u32, Found> {
     add(host_namespace(), first.into());
     for entry in fs::read_dir("/run/netns").into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        add(entry.path(), name);
+        if is_namespace(&entry.path()) {
+            add(entry.path(), name);
+        }
     }
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -88,9 +90,14 @@ pub fn find() -> BTreeMap<u32, Found> {
         let own = own();
         found.retain(|inode, _| Some(*inode) == own);
     }
-    // A file in /run/netns that is not (any longer) a namespace has some other inode; opening
-    // it for setns fails and the namespace is passed over there.
     found
+}
+
+/// A namespace's file is one of nsfs; one that a namespace was mounted on in another mount namespace, or before a
+/// restart, is a plain one.
+fn is_namespace(path: &Path) -> bool {
+    const NSFS_MAGIC: u64 = 0x6e73_6673;
+    statfs(path).is_ok_and(|fs| fs.f_type as u64 == NSFS_MAGIC)
 }
 
 /// The host's own namespace: that of init, or, where that is hidden, of the first kernel thread.

@@ -100,19 +100,14 @@ pub fn answer(explanation: &Explanation, style: &Style, more: &str) -> String {
             page.paragraph_within("", Look::Warning, &format!("NOT TCP · {}", command.says), 4);
         });
     }
-    if !explanation.account.is_empty() {
+    if let [first, others @ ..] = &services::lines(&explanation.account)[..] {
         screen.block(Rank::Why, |page| {
             page.heading("WHERE THE TIME WENT");
-            page.paragraph_within(
-                "  ",
-                Look::Plain,
-                &services::account(&explanation.account[0]),
-                2,
-            );
+            page.paragraph_within("  ", Look::Plain, first, 2);
         });
-        for service in explanation.account.iter().take(most).skip(1) {
+        for line in others.iter().take(most - 1) {
             screen.block(Rank::More, |page| {
-                page.paragraph_within("  ", Look::Plain, &services::account(service), 2);
+                page.paragraph_within("  ", Look::Plain, line, 2)
             });
         }
     }

@@ -1,9 +1,12 @@
 //! Where time went, service by service, and what of it nothing explains.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use analysis::Endpoint;
 use analysis::account::Spent;
 use analysis::words::{duration, percent, plural};
 use explain::{Service, State, Unexplained, account, limits};
+use recording::Addr;
 
 use super::seconds;
 use crate::page::Page;
@@ -21,14 +24,59 @@ pub(super) fn accounts(page: &mut Page, services: &[Service]) {
         return;
     }
     page.heading("WHERE THE TIME WENT");
-    for service in services.iter().take(MAX_SERVICES) {
-        page.paragraph("  - ", Look::Plain, &account(service));
+    let lines = lines(services);
+    for line in lines.iter().take(MAX_SERVICES) {
+        page.paragraph("  - ", Look::Plain, line);
     }
-    let more = services.len().saturating_sub(MAX_SERVICES);
+    let more = lines.len().saturating_sub(MAX_SERVICES);
     if more > 0 {
         let says = format!("{} more in --json", plural(more as u64, "service"));
         page.paragraph("  - ", Look::Faint, &says);
     }
+}
+
+/// A line for each service. Many ports of one address to which one program connects (a scan, a mesh of workers) are one
+/// line, where the first of them would stand.
+pub(super) fn lines(services: &[Service]) -> Vec<String> {
+    let mut ports: BTreeMap<_, Vec<&Service>> = BTreeMap::new();
+    for service in services.iter().filter(|s| s.role == account::Role::Client) {
+        ports.entry(caller(service)).or_default().push(service);
+    }
+    ports.retain(|_, all| all.len() > MAX_SERVICES);
+    let mut told = BTreeSet::new();
+    let line = |service: &Service| match ports.get(&caller(service)) {
+        Some(all) if service.role == account::Role::Client => {
+            told.insert(caller(service)).then(|| together(all))
+        }
+        _ => Some(account(service)),
+    };
+    services.iter().filter_map(line).collect()
+}
+
+/// Who connects to which address.
+fn caller(service: &Service) -> (u32, Addr, Option<u32>) {
+    (service.netns.inode, service.at.addr, service.pid)
+}
+
+/// Services of one address and one caller.
+fn together(all: &[&Service]) -> String {
+    let mut spent = Spent::default();
+    all.iter()
+        .for_each(|service| spent.absorb(&service.spent_s));
+    let ends: u64 = all.iter().map(|service| service.ends).sum();
+    let first = all[0];
+    let who = match (&first.comm, first.pid) {
+        (Some(comm), Some(pid)) => format!(" ({comm}, pid {pid})"),
+        _ => String::new(),
+    };
+    format!(
+        "→ {}{who}: {}, {}, {}: {}",
+        first.at.addr,
+        plural(all.len() as u64, "port"),
+        plural(ends, "connection"),
+        duration(spent.total()),
+        states(&spent)
+    )
 }
 
 /// What nothing claims, a line for each service.
@@ -156,6 +204,31 @@ mod tests {
                 ..Requests::default()
             }),
         }
+    }
+
+    #[test]
+    fn the_ports_of_a_scan_are_one_line() {
+        let port = |port| Service {
+            at: Endpoint {
+                port,
+                ..Endpoint::default()
+            },
+            ends: 1,
+            requests: None,
+            ..synth_service()
+        };
+        let mut all: Vec<_> = (1..=1_000).map(port).collect();
+        all.insert(0, synth_service());
+        all[0].role = account::Role::Server;
+        let lines = lines(&all);
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(
+            lines[1].starts_with("→ ::: 1,000 ports, 1,000 connections"),
+            "{}",
+            lines[1]
+        );
+        // A few are told apart.
+        assert_eq!(super::lines(&all[..9]).len(), 9);
     }
 
     #[test]
