@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::error::Error;
 use crate::part::Part;
 use crate::procfile::ProcFile;
-use crate::usage::{Version, find_hierarchies};
+use crate::usage::{Version, mounted_hierarchies};
 
 /// Beside the ring, with what the kernel keeps for it; measured: below this the kernel ends the recorder.
 const RECORDING: u64 = 28 << 20;
@@ -40,10 +40,9 @@ fn refusal((limit, cgroup): (u64, String), needs: u64) -> Option<String> {
 
 /// The least that the own cgroup and those above it allow, and which says it.
 fn limit(file: &mut ProcFile) -> Option<(u64, String)> {
-    let mounts = file.read("/proc/self/mountinfo").ok()?.into_owned();
     let own = file.read("/proc/self/cgroup").ok()?.into_owned();
     let mut limits = Vec::new();
-    for hierarchy in find_hierarchies(&mounts) {
+    for hierarchy in mounted_hierarchies() {
         let name = match hierarchy.version {
             Version::Two => "memory.max",
             Version::OneMemory => "memory.limit_in_bytes",

@@ -1,6 +1,8 @@
 //! Where cgroups are mounted, and which a process is in: v2, or the two controllers of v1 that
 //! limit what TCP needs.
 
+use crate::procfile::ProcFile;
+
 /// What a mounted hierarchy tells.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Version {
@@ -21,8 +23,27 @@ pub struct Hierarchy {
     pub mount: String,
 }
 
-/// The hierarchies of /proc/self/mountinfo that limit CPU or memory.
-pub fn find(mountinfo: &str) -> Vec<Hierarchy> {
+/// The hierarchies that limit CPU or memory and that this process sees; in a mount namespace that hides them, as that of
+/// `ip netns exec` does, those of init.
+pub fn mounted() -> Vec<Hierarchy> {
+    let mut file = ProcFile::default();
+    let mut of = |pid: &str| {
+        let mounts = file.read(format!("/proc/{pid}/mountinfo"));
+        mounts.map_or_else(|_| Vec::new(), |text| find(&text))
+    };
+    let own = of("self");
+    if !own.is_empty() {
+        return own;
+    }
+    let mut inits = of("1");
+    for hierarchy in &mut inits {
+        hierarchy.mount.insert_str(0, "/proc/1/root");
+    }
+    inits
+}
+
+/// Those of a mountinfo.
+fn find(mountinfo: &str) -> Vec<Hierarchy> {
     let mut found: Vec<Hierarchy> = Vec::new();
     for line in mountinfo.lines() {
         let Some((before, after)) = line.split_once(" - ") else {

@@ -16,6 +16,6 @@ mod socket_memory;
 mod sources;
 mod worker;
 
-pub use hierarchy::{Version, find as find_hierarchies};
+pub use hierarchy::{Version, mounted as mounted_hierarchies};
 pub use sources::checkup;
 pub use worker::{UsageOptions, watch_usage};

@@ -66,8 +66,7 @@ pub fn checkup() -> Vec<Source> {
         Ok(_) => Verdict::Attached,
         Err(e) => Verdict::Failed(e.reason()),
     };
-    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    sources(owners, &hierarchy::find(&mounts))
+    sources(owners, &hierarchy::mounted())
 }
 
 fn readable(path: &str) -> Verdict {

@@ -111,9 +111,6 @@ impl<'a, 'o> Usage<'a, 'o> {
         health: &'a HealthLog,
         owners: &'o mut MaybeUninit<OpenObject>,
     ) -> Result<Self, Error> {
-        let mut file = ProcFile::default();
-        let mounts = file.read("/proc/self/mountinfo");
-        let hierarchies = mounts.map(|text| hierarchy::find(&text));
         let home = Home::remember().map_err(|why| Error::System {
             what: "opening the own network namespace".into(),
             why,
@@ -123,8 +120,8 @@ impl<'a, 'o> Usage<'a, 'o> {
             health,
             home_inode: home.inode(),
             home,
-            hierarchies: hierarchies.unwrap_or_default(),
-            file,
+            hierarchies: hierarchy::mounted(),
+            file: ProcFile::default(),
             cpus: Cpus::new(writer.table()?),
             interrupts: Interrupts::new(writer.table()?),
             lines: Lines::new(writer.table()?),
