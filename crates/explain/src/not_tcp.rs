@@ -94,28 +94,29 @@ fn of_services(services: &[Service]) -> Option<NotTcp> {
     let says = match (service.role, tail) {
         // The average of two populations is nobody's time.
         (Role::Server, Some(p)) => format!(
-            "{who} at {} answers half of its requests within {}, and one in a hundred takes {} or longer; {share} of \
-             that time is its own{}.",
+            "{who} at {} answers half of its requests within {}, and {}; {share} of that time is its own{}{}.",
             service.at,
             seconds(p.p50_s),
-            seconds(p.p99_s),
-            meanwhile(r)
+            the_others(p),
+            meanwhile(r),
+            asks_meanwhile(services, service)
         ),
         (_, Some(p)) => format!(
-            "{} answers half of the requests of {who} within {}, and one in a hundred takes {} or longer; {share} of \
-             that time is the peer's. A round trip takes {}.",
+            "{} answers half of the requests of {who} within {}, and {}; {share} of that time is the peer's. A round \
+             trip takes {}.",
             service.at,
             seconds(p.p50_s),
-            seconds(p.p99_s),
+            the_others(p),
             seconds(r.round_trip_s.unwrap_or(0.0))
         ),
         (Role::Server, None) => format!(
-            "{who} at {} {} {} of {} ({share}) per request on average{}.",
+            "{who} at {} takes {} of {} ({share}) per request on average{}{}{}.",
             service.at,
-            does(&r.spent_s),
             seconds(each(its_own)),
             seconds(whole),
-            meanwhile(r)
+            before_it_reads(&r.spent_s, r),
+            meanwhile(r),
+            asks_meanwhile(services, service)
         ),
         (Role::Client | Role::Unknown, None) => format!(
             "{} takes {} of the {} that {who} waits for an answer on average ({share}); a round trip takes {}.",
@@ -174,11 +175,56 @@ fn name(service: &Service) -> String {
 fn share_of_tail(tail: Option<Percentiles>) -> String {
     tail.map_or(String::new(), |p| {
         format!(
-            "; half of the answers take {}, one in a hundred {} or longer",
+            "; half of the answers take {}, and {}",
             seconds(p.p50_s),
-            seconds(p.p99_s)
+            the_others(p)
         )
     })
+}
+
+/// How many take how long, where half are answered much sooner.
+fn the_others(p: Percentiles) -> String {
+    let (who, s) = if p.p90_s >= limits::ANSWER_TAIL.times() * p.p50_s {
+        ("ten", p.p90_s)
+    } else {
+        ("a hundred", p.p99_s)
+    };
+    format!("one in {who} takes {} or longer", seconds(s))
+}
+
+/// What of its time passed before it had the request, as it continues a sentence.
+fn before_it_reads(spent: &Parts, r: &Requests) -> String {
+    let parts = [
+        (spent.accept, "before accept()"),
+        (spent.unread, "before it reads"),
+    ];
+    let own = spent.accept + spent.unread + spent.think;
+    let told = parts
+        .into_iter()
+        .filter(|(s, _)| *s >= limits::ALIKE.share() * own && *s > 0.0);
+    told.map(|(s, when)| format!(", {} of it {when}", seconds(s / r.exchanges.max(1) as f64)))
+        .collect()
+}
+
+/// Whom it asks meanwhile, and how soon that one answers: then the requests queue in it (a limit of connections, a pool
+/// of workers), as it continues a sentence.
+fn asks_meanwhile(services: &[Service], server: &Service) -> String {
+    let most = asks(services, server)
+        .filter(|(_, r)| {
+            limits::MOST.reached(
+                r.exchanges,
+                server.requests.as_ref().map_or(0, |r| r.exchanges),
+            )
+        })
+        .max_by(|a, b| a.1.total_s.total_cmp(&b.1.total_s));
+    most.and_then(|(s, r)| Some((s, r.response?)))
+        .map_or(String::new(), |(s, p)| {
+            format!(
+                "; {} answers half of its requests within {}",
+                s.at,
+                seconds(p.p50_s)
+            )
+        })
 }
 
 /// Services that a request passes: each answers once its own requests to the next are answered.
@@ -264,16 +310,24 @@ impl<'a> Chain<'a> {
     }
 }
 
+/// Whom a service's process asks itself.
+fn asks<'a>(
+    services: &'a [Service],
+    server: &Service,
+) -> impl Iterator<Item = (&'a Service, &'a Requests)> + Clone {
+    let (netns, comm, at) = (server.netns.clone(), server.comm.clone(), server.at);
+    let asked = services.iter().filter(move |s| {
+        let same = s.netns == netns && s.comm.is_some() && s.comm == comm;
+        s.role == Role::Client && same && s.at != at
+    });
+    asked.filter_map(|s| Some((s, s.requests.as_ref()?)))
+}
+
 /// Whom a service's process asks while requests wait for it, and how long it waits there, s: as often as it is asked,
 /// and for most of the time that it takes. Where one loop serves many, the two sides' times are all that tells.
 fn awaited<'a>(services: &'a [Service], server: &Service) -> Option<(&'a Service, f64)> {
     let r = server.requests.as_ref()?;
-    let own = |s: &&Service| {
-        let same = s.netns == server.netns && s.comm.is_some() && s.comm == server.comm;
-        s.role == Role::Client && same && s.at != server.at
-    };
-    let asked = services.iter().filter(own);
-    let asked = asked.filter_map(|s| Some((s, s.requests.as_ref()?)));
+    let asked = asks(services, server);
     let exchanges: u64 = asked.clone().map(|(_, r)| r.exchanges).sum();
     let waited_s: f64 = asked.clone().map(|(_, r)| r.total_s).sum();
     let most = asked.max_by(|a, b| a.1.total_s.total_cmp(&b.1.total_s));
@@ -287,16 +341,6 @@ fn awaited<'a>(services: &'a [Service], server: &Service) -> Option<(&'a Service
         waited_s
     };
     most.filter(|_| often && long).map(|(s, _)| (s, waited_s))
-}
-
-/// What a server does with most of its own time.
-fn does(parts: &Parts) -> &'static str {
-    let most = parts.think.max(parts.unread).max(parts.accept);
-    match most {
-        most if most == parts.think => "takes",
-        most if most == parts.unread => "does not read for",
-        _ => "does not accept for",
-    }
 }
 
 /// What its threads did for most of the service time, as it continues a sentence.
@@ -317,7 +361,7 @@ fn meanwhile(r: &Requests) -> String {
             _ => "asleep".to_string(),
         },
     };
-    format!(", {} of them {doing}", each(longest))
+    format!(", {} of it {doing}", each(longest))
 }
 
 /// A time in words.
@@ -495,6 +539,46 @@ mod tests {
         let database = asked("10.0.0.9:5432", "redis", 30, 0.2);
         let answered = woken(Some("10.0.0.9:5432"), "softirq");
         assert!(says(1.3, answered, Some(database)).is_some());
+    }
+
+    #[test]
+    fn a_queue_before_the_server_is_told_apart_from_its_work() {
+        let mut server = served("0.0.0.0:80", "gunicorn", 20, 3.0);
+        let r = server.requests.as_mut().unwrap();
+        (r.spent_s.accept, r.spent_s.think) = (54.0, 5.4);
+        let told = of_services(&[server.clone()]).unwrap().says;
+        let says = "gunicorn (pid 7) at 0.0.0.0:80 takes 2.97 s of 3 s (99 %) per request on average, 2.7 s of it \
+                    before accept().";
+        assert_eq!(told, says);
+        // A proxy that lets one request through at a time.
+        let mut backend = asked("10.0.0.9:8081", "haproxy", 20, 0.3);
+        backend.requests.as_mut().unwrap().response = Some(Percentiles {
+            p50_s: 0.3,
+            p90_s: 0.3,
+            p99_s: 0.3,
+        });
+        let told = of_services(&[served("0.0.0.0:80", "haproxy", 20, 3.0), backend])
+            .unwrap()
+            .says;
+        assert!(
+            told.ends_with("; 10.0.0.9:8081 answers half of its requests within 300 ms."),
+            "{told}"
+        );
+    }
+
+    #[test]
+    fn half_of_them_are_not_one_in_a_hundred() {
+        let mut asks = asked("10.0.0.9:25", "app", 100, 1.5);
+        asks.requests.as_mut().unwrap().response = Some(Percentiles {
+            p50_s: 0.004,
+            p90_s: 3.0,
+            p99_s: 3.0,
+        });
+        let told = of_services(&[asks]).unwrap().says;
+        assert!(
+            told.contains("and one in ten takes 3 s or longer"),
+            "{told}"
+        );
     }
 
     #[test]
