@@ -56,6 +56,7 @@ mod shared_paths;
 mod shell;
 mod since;
 mod summary;
+mod symptom_search;
 mod symptoms;
 mod undo;
 mod unexplained;
@@ -94,6 +95,7 @@ pub use resources::ResourceLine;
 pub use sentence::Sentence;
 pub use shell::{ShellCommand, all_given};
 pub use summary::{Connections, Facts, SCHEMA, Summary};
+pub use symptom_search::nearest as nearest_symptoms;
 pub use symptoms::Symptom;
 pub use undo::Undo;
 pub use unexplained::Unexplained;
@@ -206,10 +208,10 @@ pub fn symptoms_page() -> String {
     let mut page = String::from(
         "# What people see\n\n\
          Made from the declarations in `crates/explain/src/causes/`; `make docs` writes it.\n\
-         `tcpwhy explain --symptom WORDS` lists those that have all the words.\n\n\
+         `tcpwhy explain --symptom WORDS` lists the five causes nearest to what you see.\n\n\
          | what is seen | it may be |\n|---|---|\n",
     );
-    for (seen, cause) in signatures("") {
+    for (seen, cause) in signatures() {
         let (id, number) = (cause.id, cause.number);
         let anchor = format!("{}-{id}-{}", number.to_lowercase(), anchor(cause.title));
         let seen = seen.replace('|', "\\|");
@@ -228,17 +230,11 @@ fn anchor(title: &str) -> String {
         .collect()
 }
 
-/// What people see of the causes, in alphabetical order: those whose text, title or id has all the words, in
-/// whatever case; all without words.
-pub fn signatures(words: &str) -> Vec<(&'static str, &'static Cause)> {
-    let words: Vec<String> = words.split_whitespace().map(str::to_lowercase).collect();
+/// What people see of the causes, in alphabetical order.
+pub fn signatures() -> Vec<(&'static str, &'static Cause)> {
     let all = causes::ALL.iter();
     let all = all.flat_map(|cause| cause.signature.iter().map(move |seen| (*seen, cause)));
-    let has = |(seen, cause): &(&str, &Cause)| {
-        let text = format!("{seen} {} {}", cause.title, cause.id).to_lowercase();
-        words.iter().all(|word| text.contains(word))
-    };
-    let mut found: Vec<_> = all.filter(has).collect();
-    found.sort_by_key(|(seen, cause)| (seen.to_lowercase(), cause.number));
-    found
+    let mut all: Vec<_> = all.collect();
+    all.sort_by_key(|(seen, cause)| (seen.to_lowercase(), cause.number));
+    all
 }

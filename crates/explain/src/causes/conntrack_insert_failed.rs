@@ -20,6 +20,7 @@ pub(crate) const CAUSE: Cause = Cause {
     signature: &[
         "1 s delay of some connects on Kubernetes nodes",
         "insert_failed rises in conntrack -S",
+        "DNS lookups in Kubernetes pods take 5 s (or 2.5 s): UDP races likewise",
     ],
     rivals: &[
         Id::SNAT_PORTS_EXHAUSTED,

@@ -29,6 +29,7 @@ pub(crate) const CAUSE: Cause = Cause {
     signature: &[
         "latency while a batch job runs on the same CPU",
         "throttled cgroup: latency of up to 100 ms (CPU limit of a container)",
+        "CPU throttling by a CFS quota: spikes of p99 latency",
     ],
     rivals: &[
         Id::SOFTIRQ_STARVATION,

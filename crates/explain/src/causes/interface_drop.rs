@@ -22,6 +22,7 @@ pub(crate) const CAUSE: Cause = Cause {
         "rx_no_buffer, rx_out_of_buffer in ethtool -S",
         "retransmissions on all paths of one host",
         "frame, CRC or carrier errors of an interface",
+        "packet loss only under load: the ring buffer of the network card is full",
     ],
     rivals: &[Id::RECEIVE_BACKLOG_DROP],
     explains: &[],

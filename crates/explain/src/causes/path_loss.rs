@@ -35,6 +35,7 @@ pub(crate) const CAUSE: Cause = Cause {
         "ping loses packets",
         "1 % packet loss",
         "throughput is a sawtooth below the contracted rate: a policer",
+        "slow from one region or provider only",
     ],
     rivals: &[
         Id::QDISC_DROP,

@@ -23,6 +23,7 @@ pub(crate) const CAUSE: Cause = Cause {
     signature: &[
         "retransmissions as soon as the rate is high, and tc -s qdisc counts dropped",
         "throughput far below the shaper's rate",
+        "packet loss only under load, and the sending host drops",
     ],
     rivals: &[Id::PATH_LOSS, Id::LOCAL_FIREWALL_DROP],
     explains: &[],

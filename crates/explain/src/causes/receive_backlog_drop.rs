@@ -19,6 +19,7 @@ pub(crate) const CAUSE: Cause = Cause {
     signature: &[
         "the second column of /proc/net/softnet_stat rises (dropped)",
         "bursts of loss although no interface and no firewall drops",
+        "packet loss only under load, and one CPU of the receiving host is busy",
     ],
     rivals: &[Id::SOFTIRQ_STARVATION],
     explains: &[],

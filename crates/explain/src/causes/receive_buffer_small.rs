@@ -26,6 +26,7 @@ pub(crate) const CAUSE: Cause = Cause {
         "throughput is the same on any link: one window per round trip",
         "slow over long distances only, fast in the same data centre",
         "iperf with -w or more streams is faster",
+        "slow download from one region, over a high-latency link",
     ],
     rivals: &[Id::SLOW_READER, Id::BUFFERBLOAT, Id::PATH_LOSS],
     explains: &[],

@@ -21,6 +21,7 @@ pub(crate) const CAUSE: Cause = Cause {
     signature: &[
         "possible SYN flooding on port",
         "thousands of SYN_RECV from many addresses",
+        "SYN flooding message in dmesg",
     ],
     rivals: &[Id::SYN_QUEUE_OVERFLOW, Id::ACCEPT_QUEUE_OVERFLOW],
     explains: &[],

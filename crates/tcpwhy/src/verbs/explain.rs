@@ -40,7 +40,7 @@ pub struct ExplainArgs {
     /// Look for this cause only
     #[arg(long, value_name = "CAUSE", value_parser = PossibleValuesParser::new(ids()), hide_possible_values = true)]
     cause: Option<String>,
-    /// List symptoms that match all WORDS, with their causes; does not record
+    /// List the five causes nearest to WORDS, what you see; all symptoms without WORDS; does not record
     #[arg(long, value_name = "WORDS", num_args = 0.., conflicts_with_all = ["recording", "from", "time", "output", "cause", "command", "ready_file", "write"])]
     symptom: Option<Vec<String>>,
     /// One JSON object per finding, and a last one with the summary
@@ -181,13 +181,17 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
     })
 }
 
-/// What people see, and the causes that it may have.
+/// The causes nearest to what somebody sees; without words, all that people see.
 fn symptoms(words: &str, out: &mut impl Write) -> Result<ExitCode> {
-    let found = explain::signatures(words);
+    let found = if words.trim().is_empty() {
+        explain::signatures()
+    } else {
+        explain::nearest_symptoms(words)
+    };
     if found.is_empty() {
         bail!(
-            "no symptom has all of: {words}; --symptom without words lists all, and explain itself needs none: it looks for \
-             every cause"
+            "no symptom has a word of: {words}; --symptom without words lists all, and explain itself needs none: it looks \
+             for every cause"
         );
     }
     let wide = found.iter().map(|(_, cause)| cause.id.as_str().len()).max();
