@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
@@ -16,6 +16,7 @@ use crate::common::{
 use lab::{Plant, Programs, Scenario, Stop};
 use recording::tables::{Event, Health, Thread, ThreadSleep, Wait};
 use recording::{Addr, EventKind, Recording, RetransmitKind, SourceName, TcpState, Waker};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::thread::gettid;
 
@@ -557,6 +558,76 @@ fn a_timer_is_not_blamed_on_the_packet_before_it() {
             "{wait:#?}"
         );
     }
+}
+
+/// What a resolver does: it polls the socket on which it asked, or reads it with a timeout.
+#[test]
+fn a_wait_for_a_name_server_is_told_and_one_for_another_server_is_not() {
+    need_root();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("r.tcpwhy");
+    let child = begin(&path, &["--with", "waits", "--wait-over", "5ms"]);
+    // An address of the loopback interface that nobody else answers at, and none there at all.
+    let (server, nobody) = ("127.0.77.53:53", "127.0.77.54:53");
+    let names = UdpSocket::bind(server).unwrap();
+    let other = names.try_clone().unwrap();
+    let to = |server: &str| {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.connect(server).unwrap();
+        socket
+    };
+    let long = Duration::from_millis(250);
+    let polls = |socket: &UdpSocket| {
+        let timeout = Timespec::try_from(2 * long).unwrap();
+        let mut fds = [PollFd::new(socket, PollFlags::IN)];
+        poll(&mut fds, Some(&timeout)).unwrap();
+    };
+    let asks = thread::spawn(move || {
+        let answered = to(server);
+        let port = answered.local_addr().unwrap();
+        let answers = thread::spawn(move || {
+            sleep(long);
+            names.send_to(b"x", port).unwrap();
+        });
+        polls(&answered);
+        answers.join().unwrap();
+        // musl's resolver does not connect: who answers tells who was asked.
+        let free = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap();
+        let answers = thread::spawn(move || {
+            sleep(long);
+            other.send_to(b"x", port).unwrap();
+        });
+        polls(&free);
+        answers.join().unwrap();
+        polls(&to(nobody));
+        let reads = to(nobody);
+        reads.set_read_timeout(Some(long)).unwrap();
+        reads.recv(&mut [0; 8]).unwrap_err();
+        // No name server, and one that does not have to wait long.
+        polls(&to("127.0.77.54:54"));
+        tid()
+    });
+    let asks = asks.join().unwrap();
+    finish(child);
+
+    let mut waits = waits_of(&path, asks);
+    waits.retain(|w| w.waited_ns > 200_000_000);
+    let addr = |place: &str| Addr::from(place.parse::<SocketAddr>().unwrap().ip());
+    let told: Vec<_> = waits
+        .iter()
+        .map(|w| (w.name_server, w.waker.as_str()))
+        .filter(|(_, waker)| *waker != "task")
+        .collect();
+    let (server, nobody) = (Some(addr(server)), Some(addr(nobody)));
+    let expected = [
+        (server, "softirq"),
+        (server, "softirq"),
+        (nobody, "timer"),
+        (nobody, "timer"),
+        (None, "timer"),
+    ];
+    assert_eq!(told, expected, "{waits:#?}");
 }
 
 #[test]

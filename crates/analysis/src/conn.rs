@@ -48,6 +48,8 @@ pub struct Conn {
     pub pid: Option<u32>,
     /// Its command name.
     pub comm: Option<Text>,
+    /// Its cgroup v2 id, where its connect() was seen.
+    pub cgroup: Option<u64>,
     /// SYNs retransmitted.
     pub syn_retries: u32,
     /// Segments retransmitted after the handshake.
@@ -141,6 +143,7 @@ impl Conn {
             cookie: None,
             pid: None,
             comm: None,
+            cgroup: None,
             syn_retries: 0,
             retransmits: 0,
             rtt_us: 0,

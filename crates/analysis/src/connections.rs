@@ -68,6 +68,7 @@ impl Connections {
         conn.start_ns = row.time_ns;
         conn.pid = row.pid;
         conn.comm = row.comm.clone();
+        conn.cgroup = row.cgroup;
         conn.row = Some(at);
         self.push(row.sock, conn);
     }

@@ -163,6 +163,11 @@ struct Cpu {
 }
 
 impl Processes {
+    /// The path of each one's cgroup.
+    pub(crate) fn cgroups(&self) -> impl Iterator<Item = (u32, &str)> {
+        self.by_pid.iter().map(|(pid, seen)| (*pid, &*seen.cgroup))
+    }
+
     /// How often something found no room.
     pub fn folded(&self) -> u64 {
         self.by_pid.folded()

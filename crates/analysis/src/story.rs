@@ -13,6 +13,7 @@ use recording::{Error, EventKind, Recording, RowRef, SourceName, Table, TcpState
 use crate::account::{AllRequests, Exchanges, FoldedEnds};
 use crate::connections::{Connections, MAX_CONNECTIONS};
 use crate::cpus::Cpus;
+use crate::homes::Homes;
 use crate::index::Index;
 use crate::processes::read_holders;
 use crate::resources::Resources;
@@ -48,6 +49,8 @@ pub struct Story {
     pub processes: Processes,
     /// Waits of threads, and what ended them.
     pub waits: Waits,
+    /// What runs the processes.
+    pub homes: Homes,
     /// SYNs that were refused, retransmitted or met a TIME_WAIT.
     pub refusals: Refusals,
     /// Resets and who sent them.
@@ -149,6 +152,7 @@ impl Story {
             settings: Settings::read(recording)?,
             processes: Processes::read(recording)?,
             waits: Waits::read(recording)?,
+            homes: Homes::read(recording)?,
             refusals: Refusals::default(),
             resets: Resets::default(),
             series: Series::default(),
@@ -213,6 +217,17 @@ impl Story {
             if let Some(conn) = conn {
                 (conn.pid, conn.comm) = (Some(pid), Some(comm));
             }
+        }
+        for conn in &self.conns {
+            if let Some(pid) = conn.pid {
+                self.homes.in_cgroup(pid, conn.cgroup);
+            }
+        }
+        for wait in &self.waits.all {
+            self.homes.in_cgroup(wait.pid, Some(wait.cgroup));
+        }
+        for (pid, path) in self.processes.cgroups() {
+            self.homes.in_path(pid, path);
         }
         Ok(())
     }
@@ -353,6 +368,7 @@ impl Story {
             start_ns: _,
             end_ns: _,
             conns: _,
+            homes: _,
             samples: _,
             exchanges: _,
             listeners,

@@ -2,7 +2,7 @@
 
 use ahash::AHashMap;
 use recording::tables::Wait;
-use recording::{Error, Recording, RetransmitKind, RowRef, TcpState, Text, Waker};
+use recording::{Addr, Error, Recording, RetransmitKind, RowRef, TcpState, Text, Waker};
 
 use super::place::Endpoint;
 use crate::bounded::{Interest, fold_list};
@@ -40,6 +40,12 @@ pub struct Waited {
     waker_tid: u32,
     /// Command name of the task on the waker's CPU.
     pub waker_comm: Text,
+    /// Its network namespace.
+    pub netns: u32,
+    /// Its cgroup v2 id.
+    pub cgroup: u64,
+    /// The name server whose socket it polled or read; `None` where it waited for something else.
+    pub name_server: Option<Addr>,
     /// The packet that woke it; `None` when none did.
     pub cause: Option<Box<Arrival>>,
 }
@@ -64,6 +70,9 @@ impl Waited {
             },
             waker_tid: row.waker_tid,
             waker_comm: row.waker_comm,
+            netns: row.netns,
+            cgroup: row.cgroup,
+            name_server: row.name_server,
             cause,
         }
     }

@@ -68,7 +68,8 @@ pub(crate) fn time(story: &Story, manifest: &Manifest) -> Option<CommandTime> {
     let n = waits.iter().filter(long).count() as u64;
     let late_ns = longest.waited_ns.checked_sub(limits::RESOLVER_TIMEOUT.ns());
     let by_timer = matches!(longest.waker, Waker::Timer);
-    let hint = by_timer && late_ns.is_some_and(|ns| ns < limits::STEP_SLACK.ns());
+    let known = longest.name_server.is_some();
+    let hint = !known && by_timer && late_ns.is_some_and(|ns| ns < limits::STEP_SLACK.ns());
     let hint =
         hint.then_some("5 s is how long a lookup waits for a name server that does not answer");
     let longest = hop(longest);

@@ -107,6 +107,9 @@ pub struct Scope {
     pub pids: Vec<u32>,
     /// Command name of `pid`.
     pub comm: Option<String>,
+    /// What runs `pid`: `unit nginx.service`, `pod shop/redis-0/redis`, `docker container 3f2a91bc0d12`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub home: Option<String>,
     /// Command line of `pid`.
     pub cmdline: Option<String>,
     /// Limit given to listen(), after net.core.somaxconn.

@@ -34,6 +34,7 @@ mod lost;
 mod matters;
 mod modes;
 mod moment;
+mod name_waits;
 mod not_tcp;
 mod options;
 mod other_family;

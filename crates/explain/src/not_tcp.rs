@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::command::CommandTime;
 use crate::limits;
+use crate::name_waits::NameWaits;
 
 /// Whose time it was, where it was not TCP's: the answer where there is no finding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -14,7 +15,7 @@ use crate::limits;
 pub struct NotTcp {
     /// Whose.
     pub whose: TimeOf,
-    /// Which part of the command's time, or of the requests', 0..1.
+    /// Which part of the command's time, or of the requests', or (name servers) of the recording's, 0..1.
     pub share: f64,
     /// In one sentence.
     pub says: String,
@@ -31,16 +32,38 @@ pub enum TimeOf {
     Application,
     /// The peer that was asked.
     Peer,
+    /// A name server that programs waited for.
+    NameServer,
 }
 
-/// The command's, where it was asked about; else that of the service whose requests took most time.
-pub(crate) fn not_tcp(command: Option<&CommandTime>, services: &[Service]) -> Option<NotTcp> {
+/// The command's, where it was asked about; else that of the name server or the service for which was waited longest.
+pub(crate) fn not_tcp(
+    command: Option<&CommandTime>,
+    names: Option<&NameWaits>,
+    services: &[Service],
+    seconds: f64,
+) -> Option<NotTcp> {
     let command = command.map(|command| NotTcp {
         whose: TimeOf::Command,
         share: rounded(command.without_tcp_s / command.ran_s),
         says: command.says.clone(),
     });
-    command.or_else(|| of_services(services))
+    command.or_else(|| {
+        // A service that looks names up is as slow as these are.
+        let served = services.iter().filter_map(|s| s.requests.as_ref());
+        let served_s = served.map(|r| r.total_s).fold(0.0, f64::max);
+        let names = names.filter(|n| n.total_s() >= limits::MOST.share() * served_s);
+        names.map_or_else(
+            || of_services(services),
+            |names| {
+                Some(NotTcp {
+                    whose: TimeOf::NameServer,
+                    share: rounded((names.total_s() / seconds.max(names.total_s())).min(1.0)),
+                    says: names.says() + ".",
+                })
+            },
+        )
+    })
 }
 
 fn of_services(services: &[Service]) -> Option<NotTcp> {
@@ -166,7 +189,11 @@ fn is_event(services: &[Service], service: &Service, r: &Requests) -> bool {
 /// Who asks or answers.
 fn name(service: &Service) -> String {
     match (&service.comm, service.pid) {
-        (Some(comm), Some(pid)) => format!("{comm} (pid {pid})"),
+        (Some(comm), Some(pid)) => {
+            let home = service.home.as_ref();
+            let home = home.map_or(String::new(), |home| format!(", {home}"));
+            format!("{comm} (pid {pid}{home})")
+        }
         _ => "a client here".into(),
     }
 }
@@ -406,6 +433,7 @@ mod tests {
             at: Endpoint::new(addr, port),
             pid: Some(7),
             comm: Some(comm.into()),
+            home: None,
             ends: 1,
             duplex: 0,
             bytes: 0,

@@ -10,10 +10,11 @@ use crate::explanation::{Explanation, Note};
 use crate::id::Id;
 use crate::inquiry::Inquiry;
 use crate::judge::{Judged, judge};
-use crate::not_tcp::not_tcp;
+use crate::name_waits::name_waits;
+use crate::not_tcp::{TimeOf, not_tcp};
 use crate::options::Options;
 use crate::summary::Summary;
-use crate::symptoms::symptoms;
+use crate::symptoms::{Symptom, symptoms};
 use crate::unexplained::unexplained;
 use crate::validate::Validator;
 use crate::whole::Whole;
@@ -46,6 +47,11 @@ pub(crate) fn of_story(
     for finding in &mut judged.findings {
         finding.asked = whole.inquiry.suffers(finding);
     }
+    let little = judged.little.iter_mut().map(|(finding, _)| finding);
+    for finding in judged.findings.iter_mut().chain(little) {
+        let home = finding.scope.pid.and_then(|pid| story.homes.of(pid));
+        finding.scope.home = home.map(String::from);
+    }
     // What the command met comes first, whatever else is worse.
     judged.findings.sort_by_key(|finding| !finding.asked);
     let mut validator = Validator::new(recording);
@@ -63,8 +69,28 @@ pub(crate) fn of_story(
     let (mut account, folded) = account::account(story);
     filter_findings::services(&mut account, recording, &options.filter)?;
     summary.symptoms = symptoms(story, &account);
-    summary.not_tcp = not_tcp(summary.command.as_ref(), &account);
-    summary.matched = filter_findings::saw(story, &options.filter, &account);
+    let names = name_waits(story, &recording.manifest, &options.filter);
+    let seconds = story.seconds();
+    summary.not_tcp = not_tcp(summary.command.as_ref(), names.as_ref(), &account, seconds);
+    let told = summary.not_tcp.as_ref().map(|told| told.whose);
+    let has_names = names.is_some();
+    let untold = names.filter(|_| told != Some(TimeOf::NameServer));
+    summary.symptoms.extend(untold.map(|names| {
+        Symptom {
+            says: if names.count() == 1 {
+                "wait for a name server"
+            } else {
+                "waits for a name server"
+            }
+            .into(),
+            count: names.count(),
+            counter: false,
+            means: Some(names.says()),
+        }
+    }));
+    // Who waits for a name server has no connection yet.
+    let saw = filter_findings::saw(story, &options.filter, &account);
+    summary.matched = saw.map(|saw| saw || has_names);
     let little = judged.little.iter().map(|(f, _)| f);
     let claiming: Vec<_> = findings.iter().chain(little).collect();
     let unexplained = unexplained(story, &account, &claiming);

@@ -8,7 +8,7 @@ use analysis::{Waited, Waits};
 use recording::Waker;
 use serde::{Deserialize, Serialize};
 
-use crate::limits;
+use crate::{limits, name_waits};
 
 /// Calls that wait for descriptors of any kind.
 pub(crate) const POLLS: &[&str] = &[
@@ -134,6 +134,15 @@ pub(crate) fn hop(wait: &Waited) -> WalkHop {
         (None, "T" | "t") => "stopped".into(),
         (None, _) => "in no system call".into(),
     };
+    let names = wait.name_server.map(|server| {
+        let answer = if name_waits::is_unanswered(wait) {
+            "which did not answer"
+        } else {
+            "until it answered"
+        };
+        let at = name_waits::at(server);
+        format!("{place} for {at} (UDP, a name server), {answer}")
+    });
     let by = match (&wait.cause, &wait.waker) {
         (Some(arrival), _) => arrival.says(),
         (None, Waker::Softirq) => "a softirq".into(),
@@ -152,10 +161,11 @@ pub(crate) fn hop(wait: &Waited) -> WalkHop {
         tid: wait.tid,
         comm: wait.comm.to_string(),
         says: format!(
-            "{}/{} waited {} {place}, woken by {by}{late}",
+            "{}/{} waited {} {}{late}",
             wait.comm,
             wait.tid,
             words::duration(wait.waited_ns),
+            names.unwrap_or_else(|| format!("{place}, woken by {by}")),
         ),
         row: wait.row.to_string(),
     }

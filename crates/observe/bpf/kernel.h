@@ -139,6 +139,7 @@ struct files_struct {
 struct sock;
 struct socket {
 	short type;
+	struct file *file;
 	struct sock *sk;
 };
 struct socket_alloc {
@@ -351,6 +352,25 @@ struct sk_buff {
 	unsigned char *head;
 };
 
+/* What a thread that is in poll or select keeps on its kernel stack. */
+struct poll_table_entry {
+	struct file *filp;
+};
+struct poll_wqueues {
+	struct task_struct *polling_task;
+	int inline_index;
+	struct poll_table_entry inline_entries[1];
+};
+
+/* Where the kernel stack of a thread that is off the CPU ends: x86, and arm64. */
+struct cpu_context {
+	unsigned long sp;
+};
+struct thread_struct {
+	unsigned long sp;
+	struct cpu_context cpu_context;
+};
+
 struct sched_entity {
 	u64 sum_exec_runtime;
 };
@@ -375,6 +395,7 @@ struct task_struct {
 	unsigned int on_cpu; /* a byte since Linux 7; a signed one could not be read as either */
 	struct sched_entity se;
 	struct sched_info sched_info;
+	struct thread_struct thread;
 	int pid;
 	int tgid;
 	u64 utime;

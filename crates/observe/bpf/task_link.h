@@ -29,7 +29,7 @@ struct {
 	__uint(max_entries, 16384);
 } resent_segments SEC(".maps");
 
-enum { PACKET_NONE, PACKET_DATA, PACKET_HANDSHAKE, PACKET_RESET };
+enum { PACKET_NONE, PACKET_DATA, PACKET_HANDSHAKE, PACKET_RESET, PACKET_NAMES };
 
 struct packet {
 	u64 sk;
@@ -37,6 +37,8 @@ struct packet {
 	u32 seq; /* of the packet; for a handshake, of the peer's SYN */
 	u32 own_seq; /* for a handshake, of our SYN */
 	u32 kind;
+	u32 server_family; /* of a name server's answer: who sent it */
+	u8 server_addr[16];
 };
 
 struct {
@@ -114,6 +116,13 @@ static __always_inline void link_to_packet(struct tw_wait *w)
 
 	if (!p || !p->kind || bpf_jiffies64() - p->jiffies > 1)
 		return;
+	if (p->kind == PACKET_NAMES) {
+		/* No lock is held for a datagram: only the waker's stack tells that it is the one. */
+		w->server_family = p->server_family;
+		__builtin_memcpy(w->server_addr, p->server_addr, 16);
+		w->bits |= TW_WAIT_NAMES;
+		return;
+	}
 	sk = (const struct sock *)p->sk;
 	if (!in_hand(sk))
 		return;

@@ -3,6 +3,7 @@
  * the TCP packet behind it. */
 #include "task_state.h"
 #include "task_link.h"
+#include "task_names.h"
 #include "caller.h"
 #include "ring.h"
 
@@ -128,6 +129,7 @@ static __always_inline void tell_wait(void *ctx, struct task_struct *t, struct t
 	w->waker_cpu = bpf_get_smp_processor_id();
 	bpf_get_current_comm(w->waker_comm, sizeof(w->waker_comm));
 	link_to_packet(w);
+	link_to_names(w, t);
 	bytes = bpf_get_stack(ctx, w->frames, TW_FRAMES * sizeof(u64), 0);
 	if (bytes > 0)
 		w->n_frames = bytes / sizeof(u64);
@@ -322,8 +324,11 @@ int on_data_ready(u64 *ctx)
 	struct tcp_skb_cb *cb;
 	struct packet *p;
 
-	if (state != TCP_FIN_WAIT1 && state != TCP_FIN_WAIT2)
+	if (state != TCP_FIN_WAIT1 && state != TCP_FIN_WAIT2) {
+		if (sk->sk_protocol == IPPROTO_UDP)
+			answer_came(sk);
 		return 0;
+	}
 	if (sk->sk_protocol != IPPROTO_TCP || !sk->sk_receive_queue.qlen)
 		return 0;
 	p = packet_of(sk, PACKET_DATA);

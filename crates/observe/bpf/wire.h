@@ -387,6 +387,7 @@ enum tw_wait_bits {
 	TW_WAIT_CAUSE = 1, /* the socket and the addresses are known */
 	TW_WAIT_RESENT = 2, /* the packet was a retransmission that this host sent */
 	TW_WAIT_ANSWER = 4, /* with RESENT: it answered the retransmission, which was this end's */
+	TW_WAIT_NAMES = 8, /* the server is that whose datagram this CPU handled last */
 };
 
 #define TW_FRAMES	127
@@ -425,11 +426,12 @@ struct tw_wait {
 	char waker_comm[16];
 	u32 n_frames;
 	u32 n_slept;
-	u32 zero;
+	u32 server_family; /* 4 or 6: it waited for a name server; else 0 */
+	u8 server_addr[16];
 	/* of the waker, then of the thread itself; only those that there are */
 	u64 frames[TW_FRAMES + TW_SLEPT_FRAMES];
 };
-_Static_assert(sizeof(struct tw_wait) == 1568, "tw_wait is shared with Rust");
+_Static_assert(sizeof(struct tw_wait) == 1584, "tw_wait is shared with Rust");
 
 struct tw_on {
 	u32 kind;

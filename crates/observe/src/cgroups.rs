@@ -10,6 +10,7 @@ use recording::tables::Cgroup;
 use recording::{TableWriter, monotonic_ns};
 
 use crate::error::Error;
+use crate::runtimes;
 
 /// As many as the programs in the kernel compare with.
 const MOST: usize = 64;
@@ -107,6 +108,7 @@ impl Cgroups {
                 time_ns: monotonic_ns(),
                 cgroup,
                 path: path.to_string_lossy().as_ref().into(),
+                name: runtimes::name(&path.to_string_lossy()).map(Into::into),
             })?;
             if self.known.len() > MOST_NAMED {
                 self.known.clear();

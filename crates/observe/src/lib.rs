@@ -42,6 +42,7 @@ mod requests;
 mod rights;
 mod ring;
 mod ring_source;
+mod runtimes;
 mod sampler;
 mod session;
 mod settings;

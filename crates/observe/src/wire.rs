@@ -62,7 +62,7 @@ const _: () = {
     assert!(size_of::<tw_census>() == 56 && offset_of!(tw_census, listeners) == 16);
     assert!(size_of::<tw_call>() == 128 && offset_of!(tw_call, comm) == 112);
     assert!(size_of::<tw_packet>() == 120 && offset_of!(tw_packet, tcp) == 56);
-    assert!(size_of::<tw_wait>() == 1568 && offset_of!(tw_wait, frames) == 168);
+    assert!(size_of::<tw_wait>() == 1584 && offset_of!(tw_wait, frames) == 184);
     assert!(size_of::<tw_on>() == 24 && offset_of!(tw_on, runqueue_ns) == 16);
     assert!(size_of::<tw_thread>() == 344 && offset_of!(tw_thread, comm) == 328);
     assert!(size_of::<tw_service>() == 24 && offset_of!(tw_service, role) == 22);

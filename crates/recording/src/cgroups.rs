@@ -144,6 +144,7 @@ mod tests {
                 time_ns: 1,
                 cgroup,
                 path,
+                ..Cgroup::default()
             })
             .unwrap();
         }

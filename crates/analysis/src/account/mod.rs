@@ -63,6 +63,8 @@ pub struct Service {
     pub pid: Option<u32>,
     /// Its command name.
     pub comm: Option<String>,
+    /// What runs it: its unit, container or pod; null when that is not known.
+    pub home: Option<String>,
     /// Ends of connections, attempts to connect included.
     pub ends: u64,
     /// Of those, such that moved bulk both ways at once: who owes cannot be said of them.
@@ -126,12 +128,14 @@ pub fn account(story: &Story) -> (Vec<Service>, u64) {
             asked.round_trip(*role, shortest + queued);
         }
         let (pid, comm) = sums.owners.first().unzip();
+        let home = pid.and_then(|pid| story.homes.of(pid));
         let service = Service {
             netns: story.netns(*netns),
             role: *role,
             at: *at,
             pid,
             comm,
+            home: home.map(String::from),
             ends: sums.ends,
             duplex: sums.duplex,
             bytes: sums.bytes,

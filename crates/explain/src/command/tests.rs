@@ -52,6 +52,18 @@ fn a_lookup_that_nobody_answers_is_no_tcp() {
 }
 
 #[test]
+fn the_name_server_is_told_where_it_is_known() {
+    let mut f = looks_up("poll", 5 * S);
+    for wait in &mut f.waits {
+        wait.name_server = Some(synth::place("10.88.0.1:53").0);
+    }
+    let told = told(&f).expect("it had no connection");
+    let says = "waited 5 s in poll for 10.88.0.1:53 (UDP, a name server), which did not answer, one of 2 such waits.";
+    assert!(told.says.ends_with(says), "{}", told.says);
+    assert_eq!(told.hint, None);
+}
+
+#[test]
 fn what_is_no_lookup_is_not_called_one() {
     let told = told(&looks_up("recvfrom", 4 * S)).expect("it had no connection");
     assert_eq!(told.hint, None);

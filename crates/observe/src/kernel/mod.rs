@@ -13,4 +13,4 @@ pub use config::hz;
 pub use missed::{MISSED, Missed};
 pub use run_time::Moment;
 pub use symbols::{Callers, Symbols, retransmit_kind};
-pub use syscalls::{Syscalls, epoll_calls, lock_calls, takes_fd};
+pub use syscalls::{Syscalls, epoll_calls, lock_calls, poll_calls, read_calls, takes_fd};

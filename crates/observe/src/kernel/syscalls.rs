@@ -77,6 +77,34 @@ pub fn epoll_calls() -> impl Iterator<Item = i32> {
     EPOLL_CALLS.iter().map(|c| c.id())
 }
 
+/// Calls that wait for some of a list of descriptors, which they keep on the kernel's stack.
+const POLL_CALLS: &[Sysno] = &[
+    #[cfg(target_arch = "x86_64")]
+    Sysno::poll,
+    Sysno::ppoll,
+    #[cfg(target_arch = "x86_64")]
+    Sysno::select,
+    Sysno::pselect6,
+];
+
+/// Their numbers.
+pub fn poll_calls() -> impl Iterator<Item = i32> {
+    POLL_CALLS.iter().map(|c| c.id())
+}
+
+/// Calls that receive from the descriptor that is their first argument.
+const READ_CALLS: &[Sysno] = &[
+    Sysno::recvfrom,
+    Sysno::recvmsg,
+    Sysno::recvmmsg,
+    Sysno::read,
+];
+
+/// Their numbers.
+pub fn read_calls() -> impl Iterator<Item = i32> {
+    READ_CALLS.iter().map(|c| c.id())
+}
+
 impl Syscalls {
     /// The call's name; its number when it is newer than we are.
     pub fn name(&mut self, number: u32) -> Text {

@@ -23,6 +23,8 @@ pub struct Context {
     pub by: By,
     /// A TCP packet was being handled, and nothing had interrupted that.
     pub tcp_packet: bool,
+    /// The same of a datagram of UDP.
+    pub udp_packet: bool,
     /// The CPU was in a softirq, at any depth.
     pub softirq: bool,
 }
@@ -34,6 +36,7 @@ pub(super) enum Role {
     Softirq,
     Irq,
     TcpPacket,
+    UdpPacket,
     Tracing,
     Other,
 }
@@ -51,6 +54,8 @@ impl Role {
             Role::Irq
         } else if is(TCP_PACKET) {
             Role::TcpPacket
+        } else if is(UDP_PACKET) {
+            Role::UdpPacket
         } else if begins(TRACING) {
             Role::Tracing
         } else {
@@ -74,6 +79,19 @@ const TIMER: &[&str] = &[
 ];
 /// Functions that handle one TCP packet: from the wire, or from the backlog of a socket in use.
 const TCP_PACKET: &[&str] = &["tcp_v4_rcv", "tcp_v6_rcv", "tcp_v4_do_rcv", "tcp_v6_do_rcv"];
+/// Functions that put one datagram into the queue of its socket.
+const UDP_PACKET: &[&str] = &[
+    "udp_queue_rcv_skb",
+    "udp_queue_rcv_one_skb",
+    "udp_unicast_rcv_skb",
+    "__udp4_lib_rcv",
+    "udp_rcv",
+    "udpv6_queue_rcv_skb",
+    "udpv6_queue_rcv_one_skb",
+    "udp6_unicast_rcv_skb",
+    "__udp6_lib_rcv",
+    "udpv6_rcv",
+];
 /// Packets are received in softirqs; a TUN device does so on its writer's time, softirqs held off.
 const SOFTIRQ: &[&str] = &[
     "netif_receive_skb",
@@ -138,6 +156,7 @@ impl Context {
                 Role::Softirq if innermost => context.by = By::Softirq,
                 Role::Irq if innermost => context.by = By::Irq,
                 Role::TcpPacket if innermost => context.tcp_packet = true,
+                Role::UdpPacket if innermost => context.udp_packet = true,
                 _ => {}
             }
             context.softirq |= role == Role::Softirq;
@@ -177,6 +196,14 @@ mod tests {
 
         let tun = stack("try_to_wake_up tcp_v4_rcv __netif_receive_skb_one_core tun_get_user");
         assert_eq!(Context::of(tun).by, By::Softirq);
+
+        let datagram =
+            stack("try_to_wake_up sock_def_readable udp_queue_rcv_one_skb ip_rcv do_softirq");
+        let c = Context::of(datagram);
+        assert_eq!(
+            (c.by, c.udp_packet, c.tcp_packet),
+            (By::Softirq, true, false)
+        );
 
         let backlog = stack("try_to_wake_up tcp_v6_do_rcv __release_sock release_sock tcp_sendmsg");
         let c = Context::of(backlog);

@@ -12,7 +12,7 @@ use crate::error::{Error, bpf_error};
 use crate::filter::{Filter, WireFilter};
 use crate::health::HealthLog;
 use crate::iter;
-use crate::kernel::{Callers, KernelBtf, defects, epoll_calls, lock_calls};
+use crate::kernel::{Callers, KernelBtf, defects, epoll_calls, lock_calls, poll_calls, read_calls};
 use crate::ring::{Count, RING_FULL};
 use crate::space;
 use crate::wire::tasks::{OpenTasksSkel, TasksSkel, TasksSkelBuilder};
@@ -418,6 +418,14 @@ fn open<'o>(
     }
     rodata.epoll_calls = [-1; 4];
     for (to, call) in rodata.epoll_calls.iter_mut().zip(epoll_calls()) {
+        *to = call;
+    }
+    rodata.poll_calls = [-1; 4];
+    for (to, call) in rodata.poll_calls.iter_mut().zip(poll_calls()) {
+        *to = call;
+    }
+    rodata.read_calls = [-1; 4];
+    for (to, call) in rodata.read_calls.iter_mut().zip(read_calls()) {
         *to = call;
     }
     for (to, range) in rodata.ranges.iter_mut().zip(&callers.ranges) {

@@ -133,6 +133,9 @@ impl Waits {
         {
             self.cause(w, &mut row);
         }
+        // Whose datagram the CPU had last counts only where the waker was handling one.
+        let is_told = !bit(w, tw_wait_bits::TW_WAIT_NAMES) || context.udp_packet;
+        row.name_server = (w.server_family != 0 && is_told).then_some(Addr(w.server_addr));
         Ok(row)
     }
 

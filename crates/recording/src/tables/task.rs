@@ -41,6 +41,8 @@ table! {
         cgroup: u64, Id;
         /// Its path below where the hierarchy is mounted for the recorder; `/` is its root.
         path: Text, Cgroup;
+        /// What its container is called, as its runtime's files on this host say (Docker, containerd, CRI-O, podman): `namespace/pod/container` in Kubernetes.
+        name: Option<Text>, Cgroup, null "no container, its runtime's files cannot be read, or an earlier version";
     }
 }
 
@@ -105,6 +107,8 @@ table! {
         cause_retransmit_kind: Option<RetransmitKind>, Name, null "cause_attempt is 0 or null, kernel symbols cannot be read, or an earlier version";
         /// Kernel stack of the thread itself as it slept, as in `stack`.
         slept_stack: Option<u64>, Id, null "the stack could not be read, the kernel does not tell it (source `wait-slept`), or an earlier version";
+        /// The name server that it waited for: it polled or read a UDP socket connected to port 53. (One that is not connected, as musl's, does not tell.)
+        name_server: Option<Addr>, Address, null "it waited for something else, or for less than 100 ms, or an earlier version";
     }
 }
 

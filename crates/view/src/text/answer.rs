@@ -76,6 +76,17 @@ pub fn answer(explanation: &Explanation, style: &Style, more: &str) -> String {
         style,
         blocks: Vec::new(),
     };
+    let first = explanation.findings.first();
+    let command = first.and(summary.command.as_ref());
+    let command = command.map(|command| format!("NOT TCP · {}", command.says));
+    // Who ran a command asked about that one: what others suffer comes after it.
+    let is_asked = first.is_some_and(|finding| finding.asked);
+    if let (Some(says), false) = (&command, is_asked) {
+        screen.block(Rank::Answer, |page| {
+            page.paragraph_within("", Look::Title, says, 4);
+            page.blank();
+        });
+    }
     match &explanation.findings[..] {
         [] => nothing(&mut screen, explanation),
         [only] => {
@@ -94,10 +105,10 @@ pub fn answer(explanation: &Explanation, style: &Style, more: &str) -> String {
     } else {
         BESIDE
     };
-    if let (false, Some(command)) = (explanation.findings.is_empty(), &summary.command) {
+    if let (Some(says), true) = (&command, is_asked) {
         screen.block(Rank::Why, |page| {
             page.blank();
-            page.paragraph_within("", Look::Warning, &format!("NOT TCP · {}", command.says), 4);
+            page.paragraph_within("", Look::Warning, says, 4);
         });
     }
     if let [first, others @ ..] = &services::lines(&explanation.account)[..] {

@@ -143,7 +143,9 @@ pub(crate) fn place(scope: &Scope) -> String {
 pub(super) fn who(scope: &Scope, pid: u32, comm: &str) -> String {
     let doing = scope.processes.iter().find(|p| p.pid == pid);
     let doing = doing.map(|d| format!(": {}", d.says)).unwrap_or_default();
-    let mut who = format!("{comm}, pid {pid}{doing}");
+    let home = scope.home.as_ref().filter(|_| scope.pid == Some(pid));
+    let home = home.map_or(String::new(), |home| format!(", {home}"));
+    let mut who = format!("{comm}, pid {pid}{home}{doing}");
     let others: Vec<_> = scope.pids.iter().filter(|p| **p != pid).collect();
     if !others.is_empty() {
         let shown: Vec<_> = others.iter().take(6).map(|p| p.to_string()).collect();
