@@ -8,8 +8,6 @@ use recording::{Addr, Filter, Manifest, Waker};
 
 use crate::limits;
 
-/// Where name servers answer.
-const NAMES_PORT: u16 = 53;
 /// Name servers and processes that are told by name.
 const SHOWN_SERVERS: usize = 3;
 const SHOWN_PIDS: usize = 3;
@@ -135,9 +133,9 @@ pub(crate) fn is_unanswered(wait: &Waited) -> bool {
     wait.waker == Waker::Timer
 }
 
-/// A name server as it is told.
+/// A name server as it is told: the recorder looks for this port alone.
 pub(crate) fn at(server: Addr) -> String {
-    Endpoint::new(server, NAMES_PORT).to_string()
+    Endpoint::new(server, 53).to_string()
 }
 
 #[cfg(test)]

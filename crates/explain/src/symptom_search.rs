@@ -15,12 +15,12 @@ use tokens::{synonyms, tokens};
 const SHOWN_NEAREST: usize = 5;
 /// The usual constants of BM25 (Robertson and Zaragoza, 2009): how soon a repeated word counts no more, and how much a long
 /// text is held against it.
-const SATURATION: f64 = 1.2;
-const LENGTH: f64 = 0.75;
+const SHOWN_SATURATION: f64 = 1.2;
+const SHOWN_LENGTH: f64 = 0.75;
 /// What a word on a cause's page counts beside one of what people see.
-const PAGE: f64 = 0.4;
+const SHOWN_PAGE: f64 = 0.4;
 /// A word that nobody uses here is taken for one that is spelt nearly so, from this length on.
-const MISSPELT_FROM: usize = 5;
+const SHOWN_MISSPELT: usize = 5;
 
 /// What people see of the causes that are nearest to `words`, the nearest first, each cause once with the line that fits best;
 /// empty when no word is known.
@@ -36,7 +36,7 @@ pub fn nearest(words: &str) -> Vec<(&'static str, &'static Cause)> {
                 lines.map(|(seen, text)| (index.score(&asked, text, index.line_length), *seen));
             let (line, seen) = scored.max_by(|a, b| a.0.total_cmp(&b.0))?;
             let page = index.score(&asked, &entry.page, index.page_length);
-            let score = line + PAGE * page;
+            let score = line + SHOWN_PAGE * page;
             (score > 0.0).then_some((score, seen, entry.cause))
         })
         .collect();
@@ -122,7 +122,7 @@ impl Index {
             if self.spread.contains_key(&word) {
                 return Some(word);
             }
-            if word.chars().count() < MISSPELT_FROM {
+            if word.chars().count() < SHOWN_MISSPELT {
                 return None;
             }
             let own = self
@@ -139,10 +139,10 @@ impl Index {
     }
 
     fn score(&self, asked: &BTreeSet<String>, text: &Bag, mean_length: f64) -> f64 {
-        let long = 1.0 - LENGTH + LENGTH * text.length as f64 / mean_length.max(1.0);
+        let long = 1.0 - SHOWN_LENGTH + SHOWN_LENGTH * text.length as f64 / mean_length.max(1.0);
         let of_word = |word: &String| {
             let times = f64::from(text.counts.get(word).copied().unwrap_or(0));
-            self.rarity(word) * times * (SATURATION + 1.0) / (times + SATURATION * long)
+            self.rarity(word) * times * (SHOWN_SATURATION + 1.0) / (times + SHOWN_SATURATION * long)
         };
         asked.iter().map(of_word).sum()
     }

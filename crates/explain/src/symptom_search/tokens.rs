@@ -80,6 +80,7 @@ const SAME: &[&[&str]] = &[
     &["peer", "remote"],
     &["local", "ephemeral"],
     &["nagle", "nodelay"],
+    &["tls", "ssl", "https"],
     &["throttle", "quota", "cf"],
     &["request", "query", "call"],
     &["answer", "response", "reply"],
