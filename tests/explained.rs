@@ -89,6 +89,7 @@ fn a_cgroup_goes_by_the_path_that_it_had() {
                 time_ns: 1,
                 cgroup,
                 path: path.into(),
+                ..Cgroup::default()
             })
             .unwrap();
         waits
