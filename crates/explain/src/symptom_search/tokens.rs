@@ -176,8 +176,8 @@ fn stem(word: &str) -> String {
                 rest.chars().count() >= 3 && rest.contains(['a', 'e', 'i', 'o', 'u', 'y']);
             // address, less; matches but not caches
             is_word
-                && !(**ending == "s" && rest.ends_with('s'))
-                && !(**ending == "es" && !rest.ends_with(['s', 'x', 'h']))
+                && (**ending != "s" || !rest.ends_with('s'))
+                && (**ending != "es" || rest.ends_with(['s', 'x', 'h']))
         })
     });
     let Some(rest) = ending.and_then(|ending| word.strip_suffix(ending)) else {
