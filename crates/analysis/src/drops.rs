@@ -1,6 +1,7 @@
 //! Packets of connections that this host dropped, and whose they were.
 
 use ahash::{AHashMap, AHashSet};
+use recording::drop_reason::{DropKind, drop_kind};
 use recording::tables::Event;
 use recording::{RowRef, Text};
 
@@ -12,15 +13,6 @@ use crate::bounded::{BoundedMap, Interest};
 
 /// Pairs of addresses and ports whose drops are counted apart.
 const MAX_DROPS: usize = 1 << 16;
-/// The kernel's reasons for what a firewall drops.
-const FIREWALLS: &[&str] = &[
-    "NETFILTER_DROP",
-    "TC_INGRESS",
-    "TC_EGRESS",
-    "XDP",
-    "BPF_CGROUP_EGRESS",
-];
-
 /// By the namespace that dropped, the packet's source and destination.
 pub type Place = (u32, Endpoint, Endpoint);
 
@@ -51,6 +43,59 @@ pub struct Dropped {
     pub location: Option<Text>,
     /// Some of the rows.
     pub rows: Vec<RowRef>,
+    /// The same by kind, and frames for another host, which are no loss in themselves.
+    pub kinds: Vec<OfKind>,
+}
+
+/// Those of one kind.
+#[derive(Clone, Debug)]
+pub struct OfKind {
+    /// The kind.
+    pub kind: DropKind,
+    /// How many.
+    pub count: u64,
+    /// Of these, packets that open a connection.
+    pub syns: u64,
+    /// When the first and the last were dropped, ns.
+    pub first_ns: u64,
+    /// See `first_ns`.
+    pub last_ns: u64,
+    /// The kernel's reason of the first.
+    pub reason: Option<Text>,
+    /// The function that dropped it.
+    pub location: Option<Text>,
+    /// Some of the rows.
+    pub rows: Vec<RowRef>,
+}
+
+impl Dropped {
+    /// Those of one kind.
+    pub fn of(&self, kind: DropKind) -> Option<&OfKind> {
+        self.kinds.iter().find(|of| of.kind == kind)
+    }
+
+    fn add_kind(&mut self, kind: DropKind, at: RowRef, row: &Event) {
+        let known = self.kinds.iter().position(|of| of.kind == kind);
+        let index = known.unwrap_or_else(|| {
+            self.kinds.push(OfKind {
+                kind,
+                count: 0,
+                syns: 0,
+                first_ns: row.time_ns,
+                last_ns: row.time_ns,
+                reason: row.reason.clone(),
+                location: row.location.clone(),
+                rows: Vec::new(),
+            });
+            self.kinds.len() - 1
+        });
+        let of = &mut self.kinds[index];
+        of.count += 1;
+        of.syns += u64::from(opens(row.flags));
+        of.first_ns = of.first_ns.min(row.time_ns);
+        of.last_ns = of.last_ns.max(row.time_ns);
+        keep(&mut of.rows, at);
+    }
 }
 
 /// By how many packets.
@@ -59,7 +104,12 @@ impl Interest for Dropped {
         self.counted()
     }
     fn counted(&self) -> u64 {
-        self.by_qdisc.saturating_add(self.otherwise)
+        let others = self
+            .kinds
+            .iter()
+            .filter(|of| of.kind == DropKind::OtherHost);
+        let lost = self.by_qdisc.saturating_add(self.otherwise);
+        others.fold(lost, |sum, of| sum.saturating_add(of.count))
     }
 }
 
@@ -72,18 +122,23 @@ impl Drops {
     /// A packet was dropped on this host.
     pub(super) fn add(&mut self, at: RowRef, row: &Event) {
         let reason = row.reason.as_deref().unwrap_or("");
-        // TCP throws away what it has received already or does not want: old data, duplicates. Nor is a copy of what
-        // is meant for another host a loss.
-        let unwanted = matches!(reason, "" | "NOT_SPECIFIED" | "NO_SOCKET" | "OTHERHOST");
-        if reason.starts_with("TCP_") || unwanted {
+        let kind = drop_kind(reason);
+        if reason.is_empty() || kind.is_some_and(is_unwanted) {
             return;
         }
         let from = Endpoint::new(row.remote_addr, row.remote_port);
         let to = Endpoint::new(row.local_addr, row.local_port);
         let key = (row.netns, from, to);
         let dropped = self.by_ends.slot(key, Dropped::default);
+        if let Some(kind) = kind {
+            dropped.add_kind(kind, at, row);
+        }
+        // A copy of a frame that is meant for another host (a flooding bridge, a promiscuous device) is no loss here.
+        if kind == Some(DropKind::OtherHost) {
+            return;
+        }
         *self.anywhere.slot((from, to), || 0) += 1;
-        if is_qdisc(reason) {
+        if kind == Some(DropKind::Qdisc) {
             if dropped.by_qdisc == 0 {
                 dropped.reason = row.reason.clone();
                 dropped.location = row.location.clone();
@@ -97,7 +152,7 @@ impl Drops {
                 dropped.location = row.location.clone();
             }
             dropped.otherwise += 1;
-            if is_firewall(reason) && !opens(row.flags) {
+            if kind == Some(DropKind::Firewall) && !opens(row.flags) {
                 dropped.by_firewall += 1;
                 dropped.syn_acks += u64::from(answers(row.flags));
             }
@@ -148,12 +203,23 @@ impl Drops {
     }
 }
 
-/// Whether a reason is that of a queueing discipline: `QDISC_DROP`, `QDISC_OVERLIMIT` …
-fn is_qdisc(reason: &str) -> bool {
-    reason.starts_with("QDISC_")
+/// What TCP throws away because it has it already or does not want it: a duplicate, a packet of another connection, what
+/// exceeds the window. Its causes look at sockets and counters, and it is no loss.
+fn is_unwanted(kind: DropKind) -> bool {
+    matches!(
+        kind,
+        DropKind::UsedUp
+            | DropKind::Unspecified
+            | DropKind::NoSocket
+            | DropKind::Duplicate
+            | DropKind::Foreign
+            | DropKind::Closed
+            | DropKind::Window
+            | DropKind::ListenerFull
+    )
 }
 
-/// Whether a reason is that of a firewall: netfilter, and programs of tc, XDP and cgroups.
+/// Whether a reason is that of a firewall: netfilter, programs of tc, XDP, cgroups and sockets, a security module.
 pub fn is_firewall(reason: &str) -> bool {
-    FIREWALLS.contains(&reason)
+    drop_kind(reason) == Some(DropKind::Firewall)
 }

@@ -14,3 +14,11 @@ pub fn opens(flags: Option<u8>) -> bool {
 pub fn answers(flags: Option<u8>) -> bool {
     flags.is_some_and(|f| f & (SYN | ACK) == SYN | ACK)
 }
+
+/// TCP header flags ECE and CWR: a SYN with both offers ECN (RFC 3168), one with AE as well AccECN.
+const ECN: u8 = 0x40 | 0x80;
+
+/// Whether the flags are those of a packet that opens a connection and offers ECN.
+pub fn offers_ecn(flags: Option<u8>) -> bool {
+    opens(flags) && flags.is_some_and(|f| f & ECN == ECN)
+}

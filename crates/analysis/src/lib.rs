@@ -9,6 +9,7 @@
 mod accept_queue;
 pub mod account;
 mod activity;
+mod addresses;
 pub mod attempts;
 pub mod binds;
 mod bounded;
@@ -70,6 +71,7 @@ pub mod words;
 
 pub use accept_queue::AcceptQueue;
 pub use activity::Activity;
+pub use addresses::Addresses;
 pub use binds::Binds;
 pub use conn::{Agreed, Conn, ConnId, Outcome, Sampled, Side};
 pub use correlate::strongest_correlation;
@@ -77,7 +79,7 @@ pub use counters::{Counters, Rise};
 pub use cpus::{Cpu, CpuTimes, Cpus};
 pub use denied::Denied;
 pub use devices::Devices;
-pub use drops::{Dropped, Drops, is_firewall};
+pub use drops::{Dropped, Drops, OfKind, is_firewall};
 pub use epolls::Epolls;
 pub use flow::Flow;
 pub use health::{Health, HealthNote, NoteKind};

@@ -1,10 +1,11 @@
 //! Drops, resets and repeated SYN-ACKs, counted by place and reason.
 
 use ahash::AHashMap;
+use recording::drop_reason::{DropKind, drop_kind};
 use recording::tables::Event;
 use recording::{Addr, EventKind, RowRef, Text};
 
-use super::flags::opens;
+use super::flags::{offers_ecn, opens};
 use super::listeners::Listeners;
 use super::place::Endpoint;
 use crate::bounded::{Interest, fold_list};
@@ -72,6 +73,8 @@ pub struct Group {
     pub location: Option<Text>,
     /// How many.
     pub count: u64,
+    /// Of these, packets that offer ECN, as a SYN does with ECE and CWR.
+    pub offer_ecn: u64,
     /// When it first happened.
     pub first_ns: u64,
     /// When it last happened.
@@ -104,6 +107,11 @@ impl Interest for Group {
     }
 }
 
+/// Whether its frame was for another machine: those of connections that are ours are counted in `drops.rs`.
+fn is_for_another(row: &Event) -> bool {
+    row.reason.as_deref().and_then(drop_kind) == Some(DropKind::OtherHost)
+}
+
 /// The last ACK of a handshake, dropped because the listener's accept queue was full: with a
 /// cookie there is no request that could say so.
 fn is_late_ack(row: &Event) -> bool {
@@ -134,7 +142,7 @@ impl Packets {
         let what = match kind {
             // A copy of a frame that is meant for another host (a flooding bridge, a promiscuous device): no loss
             // here.
-            EventKind::Drop if row.reason.as_deref() == Some("OTHERHOST") => return,
+            EventKind::Drop if is_for_another(row) => return,
             EventKind::Drop if opening && no_socket && !resets_tell => What::SynRefused,
             EventKind::Drop if opening => What::SynDropped,
             EventKind::Drop if is_late_ack(row) => What::LateAckDropped,
@@ -167,6 +175,7 @@ impl Packets {
         };
         let group = &mut self.groups[index as usize];
         group.count += 1;
+        group.offer_ecn += u64::from(offers_ecn(row.flags));
         group.first_ns = group.first_ns.min(row.time_ns);
         group.last_ns = group.last_ns.max(row.time_ns);
         if group.rows.len() < KEPT_ROWS {
@@ -207,6 +216,7 @@ impl Packets {
             reason: row.reason.clone(),
             location: row.location.clone(),
             count: 0,
+            offer_ecn: 0,
             first_ns: row.time_ns,
             last_ns: row.time_ns,
             rows: Vec::new(),

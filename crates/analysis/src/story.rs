@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::{LazyLock, OnceLock};
 
 use ahash::AHashMap;
-use recording::tables::{Call, Counter, Event, Interrupt, Resource, Socket, TableSize, Thread};
+use recording::tables::{
+    Call, Counter, Event, InterfaceAddress, Interrupt, Resource, Socket, TableSize, Thread,
+};
 use recording::{Error, EventKind, Recording, RowRef, SourceName, Table, TcpState};
 
 use crate::account::{AllRequests, Exchanges, FoldedEnds};
@@ -21,10 +23,10 @@ use crate::samples::Samples;
 use crate::slots::Slots;
 use crate::words;
 use crate::{
-    Activity, Binds, Conn, ConnId, Counters, Denied, Devices, Drops, Endpoint, Group, Health,
-    Heartbeats, Interrupts, Listeners, Netns, Packets, Ports, Processes, Profile, Refusals, Resets,
-    Sampled, Searches, Series, Settings, Sleeps, Structures, Sums, Tally, Threads, Transfers,
-    Troubles, Unrouted, Waits, What, link, sums,
+    Activity, Addresses, Binds, Conn, ConnId, Counters, Denied, Devices, Drops, Endpoint, Group,
+    Health, Heartbeats, Interrupts, Listeners, Netns, Packets, Ports, Processes, Profile, Refusals,
+    Resets, Sampled, Searches, Series, Settings, Sleeps, Structures, Sums, Tally, Threads,
+    Transfers, Troubles, Unrouted, Waits, What, link, sums,
 };
 
 /// Everything derived from a recording, for all that explains or shows it.
@@ -45,6 +47,8 @@ pub struct Story {
     pub counters: Counters,
     /// Sysctls.
     pub settings: Settings,
+    /// The addresses of interfaces.
+    pub addresses: Addresses,
     /// Processes that listen.
     pub processes: Processes,
     /// Waits of threads, and what ended them.
@@ -150,6 +154,7 @@ impl Story {
             packets: Packets::default(),
             counters: Counters::default(),
             settings: Settings::read(recording)?,
+            addresses: Addresses::default(),
             processes: Processes::read(recording)?,
             waits: Waits::read(recording)?,
             homes: Homes::read(recording)?,
@@ -250,6 +255,9 @@ impl Story {
         })?;
         each(recording, |at, row: Interrupt| {
             self.interrupts.add(at, &row)
+        })?;
+        each(recording, |_, row: InterfaceAddress| {
+            self.addresses.add(&row)
         })?;
         each(recording, |at, row: TableSize| {
             self.structures.size(at, row)
@@ -404,6 +412,7 @@ impl Story {
             folded_ends: _, // Of connections, which are counted.
             names: _,
             index: _,
+            addresses: _,
             kernel: _,
         } = self;
         let kept = words::count(MAX_CONNECTIONS as u64);

@@ -75,6 +75,7 @@ ids! {
     SLOW_APPLICATION = "slow-application",
     SLOW_PEER = "slow-peer",
     CPU_SATURATED = "cpu-saturated",
+    DAMAGED_PACKETS = "damaged-packets",
 }
 
 impl Id {

@@ -3,8 +3,11 @@
 use analysis::account::{Service, State};
 use analysis::words::{count, duration, percent, plural};
 use analysis::{Places, Side, Story};
+use recording::drop_reason::{DropKind, drop_reason};
 use recording::{RetransmitKind, Text, counter};
 use serde::{Deserialize, Serialize};
+
+use crate::drop_owners::{Owner, owner};
 
 /// Something that moved.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -40,19 +43,6 @@ const TELLING: &[&str] = &[
     counter::ATTEMPT_FAILS,
     counter::ESTAB_RESETS,
     counter::IN_ERRS,
-];
-
-/// Reasons of drops, and who drops for them.
-const WHO: &[(&str, &str)] = &[
-    ("NETFILTER_DROP", "by a firewall rule"),
-    ("QDISC_DROP", "by a queueing discipline"),
-    ("NO_SOCKET", "nothing listens there"),
-    ("TCP_LISTEN_OVERFLOW", "the accept queue was full"),
-    ("SOCKET_RCVBUFF", "the receive buffer was full"),
-    ("SOCKET_BACKLOG", "the socket's backlog was full"),
-    ("CPU_BACKLOG", "a CPU's backlog was full"),
-    ("TCP_CSUM", "the checksum was wrong"),
-    ("IP_RPFILTER", "by rp_filter"),
 ];
 
 pub(crate) fn symptoms(story: &Story, account: &[Service]) -> Vec<Symptom> {
@@ -96,10 +86,9 @@ pub(crate) fn symptoms(story: &Story, account: &[Service]) -> Vec<Symptom> {
         Some(by_peer),
     );
     for (reason, dropped) in &tally.drops {
-        let who = WHO.iter().find(|(known, _)| known == reason);
         let to = place(story, dropped, "to");
-        let means: Vec<_> = who
-            .map(|(_, who)| who.to_string())
+        let means: Vec<_> = drop_reason(reason)
+            .map(|known| known.says.to_string() + &harmless(known.kind))
             .into_iter()
             .chain(to)
             .collect();
@@ -119,6 +108,14 @@ pub(crate) fn symptoms(story: &Story, account: &[Service]) -> Vec<Symptom> {
         means: counter::definition(name).map(|d| d.says.to_string()),
     }));
     all
+}
+
+/// Why nobody waits for a drop of this kind.
+fn harmless(kind: DropKind) -> String {
+    match owner(kind) {
+        Owner::Harmless(why) => format!(" ({why})"),
+        Owner::Causes(_) | Owner::Nobody => String::new(),
+    }
 }
 
 /// The end with most of it, and its namespace.

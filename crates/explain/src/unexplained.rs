@@ -6,9 +6,12 @@ use ahash::{AHashMap, AHashSet};
 use analysis::account::{self, Role, Service, ServiceKey, Spent, State};
 use analysis::words::rounded;
 use analysis::{Conn, Endpoint, Netns, Story};
+use recording::drop_reason::{DropKind, drop_kind, drop_reason};
 use serde::{Deserialize, Serialize};
 
+use crate::drop_owners::{Owner, owner};
 use crate::finding::Finding;
+use crate::id::Id;
 use crate::limits;
 use crate::lost::{End, claimed_once, end};
 
@@ -48,6 +51,22 @@ pub struct Unexplained {
     pub unexplained_s: f64,
     /// The unclaimed part by state, s.
     pub spent_s: Spent,
+    /// What this host dropped of these connections, by reason, the most first.
+    pub dropped: Vec<DroppedFor>,
+}
+
+/// Packets that this host dropped for one reason.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DroppedFor {
+    /// The kernel's name of the reason.
+    pub reason: String,
+    /// What it means; null if it is not known.
+    pub means: Option<String>,
+    /// How many packets.
+    pub count: u64,
+    /// The causes that look at such drops; none claims these.
+    pub causes: Vec<Id>,
 }
 
 /// What findings and notes explain.
@@ -93,12 +112,37 @@ impl Explained {
     }
 }
 
+/// What this host dropped that somebody may wait for, by the addresses and ports of both ends.
+#[derive(Default)]
+struct Dropped<'a>(AHashMap<(Endpoint, Endpoint), Vec<(&'a str, u64)>>);
+
+impl Dropped<'_> {
+    fn of(story: &Story) -> Dropped<'_> {
+        let mut all = Dropped::default();
+        for ((_, from, to), dropped) in story.drops.all() {
+            let lost = dropped.kinds.iter().filter(|of| !is_harmless(of.kind));
+            let lost = lost.filter_map(|of| Some((of.reason.as_deref()?, of.count)));
+            let unknown = dropped.kinds.is_empty().then_some(dropped);
+            let unknown = unknown.and_then(|d| Some((d.reason.as_deref()?, d.otherwise)));
+            let reasons = all.0.entry((*from, *to)).or_default();
+            reasons.extend(lost.chain(unknown));
+        }
+        all
+    }
+}
+
+/// Whether nobody waits for such packets.
+fn is_harmless(kind: DropKind) -> bool {
+    kind == DropKind::OtherHost || matches!(owner(kind), Owner::Harmless(_))
+}
+
 /// The sums of one service, ns.
 #[derive(Default)]
 struct Sums {
     awake: u64,
     troubled: u64,
     left: Spent,
+    dropped: BTreeMap<String, u64>,
 }
 
 /// The unexplained trouble of the reported services, the most first.
@@ -108,10 +152,15 @@ pub(crate) fn unexplained(
     claiming: &[&Finding],
 ) -> Vec<Unexplained> {
     let explained = Explained::by(claiming);
+    let dropped = Dropped::of(story);
     let mut services: BTreeMap<ServiceKey, Sums> = BTreeMap::new();
     for conn in &story.conns {
         let sums = services.entry(account::service(story, conn)).or_default();
+        let left_before = sums.left.total();
         sums.add(story, conn, &explained);
+        if sums.left.total() > left_before {
+            sums.dropped(conn, &dropped);
+        }
     }
     let mut all: Vec<(u64, Unexplained)> = told
         .iter()
@@ -171,7 +220,28 @@ impl Sums {
         }
     }
 
+    /// Adds what this host dropped of a connection, in both directions.
+    fn dropped(&mut self, conn: &Conn, all: &Dropped) {
+        for way in [(conn.local, conn.remote), (conn.remote, conn.local)] {
+            for (reason, n) in all.0.get(&way).into_iter().flatten() {
+                let sum = self.dropped.entry((*reason).to_string()).or_default();
+                *sum = sum.saturating_add(*n);
+            }
+        }
+    }
+
     fn told(&self, service: &Service, left: u64) -> Unexplained {
+        let dropped = self.dropped.iter().map(|(reason, count)| DroppedFor {
+            reason: reason.clone(),
+            means: drop_reason(reason).map(|known| known.says.to_string()),
+            count: *count,
+            causes: match drop_kind(reason).map(owner) {
+                Some(Owner::Causes(ids)) => ids.to_vec(),
+                Some(Owner::Harmless(_) | Owner::Nobody) | None => Vec::new(),
+            },
+        });
+        let mut dropped: Vec<DroppedFor> = dropped.collect();
+        dropped.sort_by_key(|d| std::cmp::Reverse(d.count));
         let s = |ns: u64| rounded(ns as f64 / 1e9);
         Unexplained {
             netns: service.netns.clone(),
@@ -184,6 +254,7 @@ impl Sums {
             claimed_s: s(self.troubled.saturating_sub(left)),
             unexplained_s: s(left),
             spent_s: self.left,
+            dropped,
         }
     }
 }
@@ -215,6 +286,28 @@ mod tests {
             "{left:?}"
         );
         assert!(left.unexplained_s <= left.troubled_s && left.troubled_s <= left.awake_s);
+    }
+
+    #[test]
+    fn what_no_cause_claims_of_the_drops_is_told_with_its_meaning() {
+        let mut f = cases::silent();
+        crate::causes::each_drop_of_retransmissions(&mut f, synth::SERVER, "TCP_MD5NOTFOUND");
+        f.sockets
+            .iter_mut()
+            .for_each(|row| row.ca_state = Some("Loss".into()));
+        let options = Options::only("qdisc-drop").expect("it is one");
+        let written = f.write().expect("writes");
+        let explained = explain_with(&written.recording, &options).expect("reads");
+        let left = explained.unexplained.first().expect("the wait");
+        let told = left.dropped.first().expect("a reason");
+        assert_eq!(told.reason, "TCP_MD5NOTFOUND");
+        assert!(
+            told.count > 0
+                && told
+                    .means
+                    .as_deref()
+                    .is_some_and(|m| m.contains("signature"))
+        );
     }
 
     #[test]

@@ -18,6 +18,7 @@ mod chunks;
 mod clock;
 pub mod counter;
 mod docs;
+pub mod drop_reason;
 mod error;
 mod events;
 mod feed;

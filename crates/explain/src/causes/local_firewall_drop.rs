@@ -2,6 +2,7 @@
 
 mod answers;
 mod established;
+mod hung;
 
 use std::collections::BTreeSet;
 
@@ -10,6 +11,7 @@ use analysis::words::{count, percent, plural};
 use recording::Addr;
 
 use crate::limits;
+use crate::places::ecn_offer::EcnOffer;
 use crate::places::losses::Losses;
 use crate::places::unanswered_syns::UnansweredSyns;
 use crate::vocabulary::*;
@@ -23,7 +25,8 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Connections,
     needs: &[&[SourceName::States], &[SourceName::Drops]],
     seen_from: || {
-        "3 dropped SYNs or answers to them; 20 packets of established connections, 0.1 %".into()
+        "3 dropped SYNs or answers to them; 20 packets of established connections, 0.1 %; each packet of one that hangs"
+            .into()
     },
     signature: &[
         "connection timed out, and tcpdump sees the SYN come in",
@@ -36,7 +39,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::TIME_WAIT_COLLISION,
         Id::CONNTRACK_FULL,
     ],
-    explains: &[],
+    explains: &[Id::PEER_GONE, Id::PATH_OUTAGE],
     told_with: None,
     no: Some(no),
     rule_out,
@@ -46,7 +49,20 @@ pub(crate) const CAUSE: Cause = Cause {
         let connects = whole.silent().iter();
         let mut found: Vec<Finding> = connects.filter_map(|p| judge(p)).collect();
         found.extend(whole.silent().iter().filter_map(|p| answers::judge(p)));
-        found.extend(established::findings(story));
+        let hung = hung::findings(story);
+        // What makes a connection hang is one case with all else that the rule drops of these.
+        let told = |f: &Finding| {
+            let same = |h: &Finding| {
+                h.scope.resource == f.scope.resource && h.scope.listener == f.scope.listener
+            };
+            hung.iter().any(same)
+        };
+        found.extend(
+            established::findings(story)
+                .into_iter()
+                .filter(|f| !told(f)),
+        );
+        found.extend(hung);
         found.into()
     },
 };
@@ -122,7 +138,9 @@ fn no_data_dropped(story: &Story, losses: &Losses) -> Option<Step> {
     let of = losses.ends.iter();
     let of = of.filter_map(|e| story.drops.leaving(e.conn));
     let otherwise: u64 = of.map(|d| d.otherwise).sum();
-    (otherwise < limits::FAILED_AGAIN.count()).then(|| {
+    // Where nothing was sent meanwhile, nothing could have been dropped.
+    let sent = losses.segments.saturating_add(losses.retransmitted());
+    (otherwise < limits::FAILED_AGAIN.count() && sent > otherwise).then(|| {
         say!(
             "{dropped_otherwise} of these connections were dropped on this host other than by a \
              queueing discipline",
@@ -214,10 +232,12 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
     let clients = story.all(&place.clients);
     let refused = clients.filter(|(_, c)| c.refused.is_some()).count() as u64;
     let answered = place.is_rejected() || limits::MOST.reached(refused, lost);
-    if lost < limits::FIREWALL_SEEN.count() || is_tracking(place) || answered {
+    // One that hangs is enough.
+    let hangs = !place.hanging(limits::STALL.ns()).is_empty() && lost > 0;
+    if lost < limits::FIREWALL_SEEN.count() && !hangs || is_tracking(place) || answered {
         return None;
     }
-    let clients_here = place.times.delayed.len() as u64 >= limits::FIREWALL_SEEN.count();
+    let clients_here = hangs || place.times.delayed.len() as u64 >= limits::FIREWALL_SEEN.count();
     if !clients_here && !by_turns(place) {
         return None;
     }
@@ -226,19 +246,35 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
     let does = if let_be { "turns away" } else { "drops" };
     let rules_of = namespace(&scope.netns);
     let advice = advice(place, &scope.netns, lost, passed);
+    let ecn = EcnOffer::of(place).filter(EcnOffer::is_seen);
+    let what = if ecn.is_some() {
+        "SYNs that offer ECN"
+    } else {
+        "SYNs"
+    };
+    let fix = if ecn.is_some() {
+        "pass SYNs with ECE and CWR set (ECN)".to_string()
+    } else {
+        format!("pass SYNs to {at}, or raise their limit")
+    };
+    let clients = place.client_netns().map(|netns| story.netns(netns));
+    let until_then = ecn
+        .iter()
+        .zip(&clients)
+        .map(|(ecn, netns)| ecn.advice(netns));
     let case = Case::new(story, CAUSE, scope)
         .placed(place.place())
         .title([
             format!(
-                "A firewall here {does} SYNs to {at}: {}, while {} passed.",
+                "A firewall here {does} {what} to {at}: {}, while {} passed.",
                 count(lost),
                 count(passed)
             ),
-            format!("A firewall here {does} SYNs to {at}: {}.", count(lost)),
+            format!("A firewall here {does} {what} to {at}: {}.", count(lost)),
         ])
         .fix([
-            format!("Let the rules of {rules_of} pass SYNs to {at}, or raise their limit."),
-            format!("Let the firewall pass SYNs to {at}, or raise its limit."),
+            format!("Let the rules of {rules_of} {fix}."),
+            format!("Let the firewall {fix}."),
         ])
         .affects(
             if let_be {
@@ -261,8 +297,10 @@ fn judge(place: &UnansweredSyns) -> Option<Finding> {
         )
         .steps(place.firewall_steps())
         .steps(rules_step(place, netns))
+        .steps(ecn.iter().flat_map(EcnOffer::steps))
         .checks(place.drops_check(lost))
-        .advise([advice]);
+        .advise([advice])
+        .advise(until_then);
     Some(case.verify(sentence!(
         "`tcpwhy trace drops` shows no SYN to {at}, and connects to it take a round trip.",
         at

@@ -8,6 +8,7 @@ mod conntrack_full;
 mod conntrack_insert_failed;
 mod cpu_contention;
 mod cpu_saturated;
+mod damaged_packets;
 mod descriptors_exhausted;
 mod half_open;
 mod idle_timeout_mismatch;
@@ -105,6 +106,7 @@ pub(crate) const ALL: &[Cause] = &[
     half_open::CAUSE,
     cpu_saturated::CAUSE,
     path_outage::CAUSE,
+    damaged_packets::CAUSE,
 ];
 
 /// Causes that have a number but that a recording does not show, and why.
@@ -137,6 +139,8 @@ pub(crate) const NOT_TOLD: &[(&str, &str, &str)] = &[
     ),
 ];
 
+#[cfg(test)]
+pub(crate) use local_firewall_drop::tests::each_drop_of_retransmissions;
 #[cfg(test)]
 pub(crate) use slow_accept::tests as late_to_accept;
 

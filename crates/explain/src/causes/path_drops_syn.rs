@@ -7,6 +7,7 @@ use analysis::words::{count, duration, list, plural};
 use crate::actions::former_sysctl;
 use crate::limits;
 use crate::modes::{modes, step, syn_schedule_of};
+use crate::places::ecn_offer::EcnOffer;
 use crate::places::other_ports::{Hosts, OtherPorts};
 use crate::places::unanswered_syns::UnansweredSyns;
 use crate::vocabulary::*;
@@ -34,6 +35,7 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::SYN_QUEUE_OVERFLOW,
         Id::TIME_WAIT_COLLISION,
         Id::PATH_LOSS,
+        Id::ROUTE_OR_NEIGHBOUR_FAILURE,
     ],
     explains: &[],
     told_with: None,
@@ -252,7 +254,13 @@ fn judge(silent: &UnansweredSyns, hosts: &Hosts, asked: bool) -> Option<Finding>
         Some(_) => "retried or gave up".into(),
         None => "retried".into(),
     };
-    let own = !here && others.are_well();
+    let ecn = EcnOffer::of(silent);
+    let own = !here && others.are_well() && ecn.is_none();
+    let what = if ecn.is_some() {
+        "SYNs that offer ECN"
+    } else {
+        "SYNs"
+    };
     let case = Case::new(story, CAUSE, silent.scope(netns))
         .placed(silent.place())
         .title(match stuck_title {
@@ -267,12 +275,12 @@ fn judge(silent: &UnansweredSyns, hosts: &Hosts, asked: bool) -> Option<Finding>
             ],
             None => [
                 format!(
-                    "SYNs to {at} are lost {where_lost}: {} of {} connects {did}.",
+                    "{what} to {at} are lost {where_lost}: {} of {} connects {did}.",
                     count(n),
                     count(of)
                 ),
                 format!(
-                    "SYNs to {at} are lost {where_lost}: {} connects {did}.",
+                    "{what} to {at} are lost {where_lost}: {} connects {did}.",
                     count(n)
                 ),
             ],
@@ -297,6 +305,8 @@ fn judge(silent: &UnansweredSyns, hosts: &Hosts, asked: bool) -> Option<Finding>
         .checks(silent.times.retry_check())
         .checks(silent.times.timer_check(story))
         .checks(accepted_check(silent))
+        .steps(ecn.iter().flat_map(EcnOffer::steps))
+        .advise(ecn.iter().map(|ecn| ecn.advice(&story.netns(netns))))
         .advise(advice(silent, own, sees_drops));
     let case = match here {
         true => case
@@ -323,7 +333,7 @@ fn judge(silent: &UnansweredSyns, hosts: &Hosts, asked: bool) -> Option<Finding>
                 "Record on the server's host, too; then look for a firewall before it.".into(),
             ])
             .at_most(
-                Level::Low,
+                if ecn.is_some() { Level::Medium } else { Level::Low },
                 "the server is not on this host: a full queue or a firewall there looks the same",
             ),
     };
@@ -333,6 +343,14 @@ fn judge(silent: &UnansweredSyns, hosts: &Hosts, asked: bool) -> Option<Finding>
         case.fix([format!(
         "Check whether a firewall of this host drops SYNs to {at}; then record on the host of {at}, too."
     )])
+    };
+    let case = if ecn.is_some() {
+        case.fix([
+            format!("Have the box before {at} that drops SYNs with ECE and CWR pass them; until then set tcp_ecn=2 here."),
+            "Have the box that drops SYNs with ECE and CWR pass them; until then set tcp_ecn=2.".into(),
+        ])
+    } else {
+        case
     };
     Some(case.verify(sentence!(
         "`tcpwhy trace connects` shows connects to {at} with one SYN each; TCPSynRetrans stays.",

@@ -117,7 +117,9 @@ fn stuck(story: &Story, end: &End) -> Option<Stuck> {
     // If one has moved nothing but its SYN, the listener may have had no room for it.
     let known = opened && stuck.moved > 1;
     // What hangs was not dropped here, whatever happened before.
-    let gone = !limits::MOST.reached(story.dropped(end.conn), end.transfer.stall.in_a_row());
+    // Of what was retransmitted before the recording nobody knows.
+    let dropped = story.dropped(end.conn);
+    let gone = dropped == 0 || !limits::MOST.reached(dropped, end.transfer.stall.timeouts);
     (hangs && silent && known && gone && !is_left_over(story, end)).then_some(stuck)
 }
 

@@ -21,7 +21,7 @@ pub(crate) const CAUSE: Cause = Cause {
     needs: &[&[SourceName::Retransmits], &[SourceName::Sockets]],
     seen_from: || {
         "3 timeouts in a row, 2 of them while other packets pass; 4 on a single connection; 1 on one that hung \
-         before the recording".into()
+         before the recording; each packet too big that a namespace of this host drops time and again".into()
     },
     signature: &[
         "works with small requests, hangs with large ones",
@@ -35,17 +35,15 @@ pub(crate) const CAUSE: Cause = Cause {
         Id::SLOW_READER,
         Id::LOCAL_FIREWALL_DROP,
     ],
-    explains: &[Id::PATH_LOSS, Id::TAIL_LOSS],
+    explains: &[Id::PATH_LOSS, Id::TAIL_LOSS, Id::PEER_GONE, Id::PATH_OUTAGE],
     told_with: Some(ToldWith::Paths("swallow full segments")),
     no: Some(no),
     rule_out,
     symptom: Some(Symptom::Retransmits),
     find: |whole| {
-        places(whole.story)
-            .iter()
-            .map(judge)
-            .collect::<Vec<_>>()
-            .into()
+        let mut found: Vec<Finding> = places(whole.story).iter().map(judge).collect();
+        found.extend(narrow::findings(whole.story));
+        found.into()
     },
 };
 
@@ -324,5 +322,6 @@ fn judge(hole: &BlackHole) -> Finding {
 
 mod advice;
 mod evidence;
+mod narrow;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,6 @@
 //! C36: this host drops packets because it has no route for them, or holds their source to be wrong.
 
+mod misled;
 mod unroutable;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use analysis::words::list;
 use analysis::{Group, What, is_firewall};
 use recording::Addr;
+use recording::drop_reason::{DropKind, drop_kind};
 
 use crate::finding::RuledOut;
 use crate::limits;
@@ -33,9 +35,14 @@ pub(crate) const CAUSE: Cause = Cause {
         "connections hang after a route or a neighbour changed",
     ],
     rivals: &[],
-    explains: &[],
+    explains: &[
+        Id::PATH_DROPS_SYN,
+        Id::PEER_GONE,
+        Id::PATH_LOSS,
+        Id::TAIL_LOSS,
+    ],
     told_with: None,
-    no: None,
+    no: Some(no),
     rule_out,
     symptom: None,
     find: |whole| find(whole.story),
@@ -56,12 +63,11 @@ impl Why {
     }
 
     fn of_reason(reason: &str) -> Option<Why> {
-        match reason {
-            "IP_RPFILTER" | "IP_LOCAL_SOURCE" | "IP_INVALID_SOURCE" => Some(Why::ReversePath),
-            "IP_OUTNOROUTES" | "IP_INNOROUTES" => Some(Why::NoRoute),
-            "IP_INADDRERRORS" => Some(Why::NotOurs),
-            "NEIGH_FAILED" | "NEIGH_CREATEFAIL" | "NEIGH_QUEUEFULL" | "NEIGH_DEAD"
-            | "NEIGH_HH_FILLFAIL" => Some(Why::Neighbour),
+        match drop_kind(reason)? {
+            DropKind::ReversePath => Some(Why::ReversePath),
+            DropKind::NoRoute => Some(Why::NoRoute),
+            DropKind::NotOurs => Some(Why::NotOurs),
+            DropKind::Neighbour => Some(Why::Neighbour),
             _ => None,
         }
     }
@@ -88,6 +94,7 @@ fn find(story: &Story) -> Found {
     found
         .filter_map(|((netns, why), groups)| judge(story, netns, why, &groups))
         .chain(unroutable::find(story))
+        .chain(misled::find(story))
         .collect()
 }
 
@@ -188,6 +195,10 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
         .noted((!missed).then_some("no client is known to have waited for them"));
     if !ours.is_empty() {
         case = case.placed(Place::Ends(ours));
+    } else if let Some(at) = at {
+        // Where the connects go that nothing answers.
+        let to = at.local;
+        case = case.placed(Place::At(to.is_loopback().then_some(at.netns), to));
     }
     let case = case
         .title([
@@ -215,7 +226,7 @@ fn judge(story: &Story, netns: u32, why: Why, groups: &[&Group]) -> Option<Findi
             dropped = Quantity::of(lost, "packet").rows(rows.take(SHOWN_ROWS)),
             why = Quantity::new(syns, why.says())
         )])
-        .rules_out([not_firewall(story, groups)])
+        .rules_out([not_firewall_there(story, groups)])
         .checks(counted)
         .advise(advice);
     Some(
@@ -296,8 +307,8 @@ fn waited_elsewhere(groups: &[&Group]) -> Lost {
     Lost::elsewhere(again.sum::<u64>().saturating_mul(limits::SYN_TIMEOUT.ns()))
 }
 
-/// What a firewall dropped at the same places.
-fn not_firewall(story: &Story, groups: &[&Group]) -> RuledOut {
+/// What a firewall dropped of the connections to the same places.
+fn not_firewall_there(story: &Story, groups: &[&Group]) -> RuledOut {
     let there = |g: &&Group| {
         groups
             .iter()
@@ -305,7 +316,21 @@ fn not_firewall(story: &Story, groups: &[&Group]) -> RuledOut {
     };
     let all = story.packets.all().iter().filter(there);
     let by_rule = all.filter(|g| g.reason.as_deref().is_some_and(is_firewall));
-    let dropped: u64 = by_rule.map(|g| g.count).sum();
+    not_a_rule(by_rule.map(|g| g.count).sum())
+}
+
+/// What a firewall of a namespace dropped of the connections to a place.
+fn not_firewall(story: &Story, netns: u32, at: Endpoint) -> RuledOut {
+    let all = story.drops.all();
+    let there = all.filter(|((n, from, to), _)| *n == netns && (*from == at || *to == at));
+    not_a_rule(
+        there
+            .map(|(_, d)| d.of(DropKind::Firewall).map_or(0, |of| of.count))
+            .sum(),
+    )
+}
+
+fn not_a_rule(dropped: u64) -> RuledOut {
     RuledOut::by(
         Id::LOCAL_FIREWALL_DROP,
         say!(
@@ -313,6 +338,24 @@ fn not_firewall(story: &Story, groups: &[&Group]) -> RuledOut {
             dropped = Quantity::of(dropped, "packet")
         ),
     )
+}
+
+/// For connects: hardly a SYN of theirs was dropped for its route or address.
+fn no(asked: &Asked) -> Option<Step> {
+    if !asked.story.health.has(&SourceName::Drops) {
+        return None;
+    }
+    let place = asked.silent()?;
+    let misled = |g: &&&Group| Why::of(g).is_some();
+    let dropped: u64 = place.dropped.iter().filter(misled).map(|g| g.count).sum();
+    let unanswered = place.times.unanswered_syns();
+    (!limits::MOST.reached(dropped, unanswered)).then(|| {
+        say!(
+            "{dropped_here} of {unanswered} without an answer were dropped here for their route, address or next hop",
+            dropped_here = Quantity::count(dropped),
+            unanswered = Quantity::of(unanswered, "SYN")
+        )
+    })
 }
 
 /// A route first; switching off the check of the reverse path is for hosts where both ways are meant to differ.

@@ -2,6 +2,8 @@
 //! refused, resets, processes and their run queues, port searches.
 
 pub(crate) mod accept_waits;
+pub(crate) mod dropped_here;
+pub(crate) mod ecn_offer;
 pub(crate) mod interfaces;
 pub(crate) mod listener;
 pub(crate) mod losses;

@@ -123,3 +123,24 @@ fn name(names: &HashMap<i64, Text>, number: i64) -> Text {
     let known = names.get(&number).cloned();
     known.unwrap_or_else(|| Text::from(number.to_string()))
 }
+
+#[cfg(test)]
+mod tests {
+    use recording::drop_reason::drop_kind;
+
+    use super::*;
+
+    /// A kernel that gives a reason which nobody has looked at must not go unnoticed.
+    #[test]
+    fn every_drop_reason_of_this_kernel_is_of_a_known_kind() {
+        let Ok(btf) = KernelBtf::load() else { return };
+        let names = Names::load(&btf);
+        let mut unknown: Vec<&str> = names.drop_reasons.values().map(|n| &**n).collect();
+        unknown.retain(|name| !["MAX", "SUBSYS_MASK"].contains(name) && drop_kind(name).is_none());
+        unknown.sort_unstable();
+        assert!(
+            unknown.is_empty(),
+            "reasons without a kind in recording/src/drop_reason.rs: {unknown:?}"
+        );
+    }
+}

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use analysis::Endpoint;
 use analysis::account::Spent;
 use analysis::words::{duration, percent, plural};
-use explain::{Service, State, Unexplained, account, limits};
+use explain::{DroppedFor, Service, State, Unexplained, account, limits};
 use recording::Addr;
 
 use super::seconds;
@@ -15,6 +15,8 @@ use crate::style::Look;
 
 /// Services that are shown; the rest is in the JSON.
 const MAX_SERVICES: usize = 8;
+/// Reasons of drops that are named of one service.
+const MAX_REASONS: usize = 2;
 /// A smaller share of a service's time is not shown.
 const LEAST_SHARE: f64 = 0.005;
 
@@ -90,11 +92,28 @@ pub(super) fn unexplained(page: &mut Page, services: &[Unexplained]) {
 pub(crate) fn unexplained_line(service: &Unexplained) -> String {
     let place = named(service.role, service.at, &service.comm, service.pid);
     format!(
-        "unexplained at {place}: {} of {} in which it was not idle ({})",
+        "unexplained at {place}: {} of {} in which it was not idle ({}){}",
         seconds(service.unexplained_s),
         seconds(service.awake_s),
-        states(&service.spent_s)
+        states(&service.spent_s),
+        dropped(&service.dropped)
     )
+}
+
+/// What this host dropped of them, and what the reasons mean.
+fn dropped(all: &[DroppedFor]) -> String {
+    let each = all.iter().take(MAX_REASONS).map(|d| {
+        let means = d
+            .means
+            .as_deref()
+            .unwrap_or("a reason that is not known here");
+        format!(
+            "; this host dropped {} of these connections: {means} ({})",
+            plural(d.count, "packet"),
+            d.reason
+        )
+    });
+    each.collect()
 }
 
 /// A service by its place and its process.

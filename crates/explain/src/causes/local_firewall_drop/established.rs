@@ -126,7 +126,7 @@ fn judge(walled: &Walled) -> Option<Finding> {
             let formula = "segments retransmitted ≥ packets that the firewall dropped";
             at_least(formula, dropped, losses.lost, "segments")
         }))
-        .advise([walled.advice(&rules)]);
+        .advise([advice(&rules, *at)]);
     Some(case.verify(sentence!(
         "`tcpwhy trace drops` shows no packet for {at}, and `nstat -az \
          TcpRetransSegs` no longer rises while data moves.",
@@ -189,29 +189,28 @@ impl Walled<'_> {
                 Quantity::of(self.ends.len() as u64, "connection").rows(sample_rows(&self.ends))
         )
     }
+}
 
-    fn advice(&self, rules: &Netns) -> Advice {
-        let at = self.at;
-        Advice::to(format!(
-            "Find the rule that drops packets for port {}: a rate limit, or one for state INVALID; let \
-             established connections pass before it.",
-            at.port
-        ))
-        .by(command_in(rules, shell!("nft -a list ruleset")))
-        .at(format!(
-            "{}; `iptables-save -c` where rules were made by iptables, whose counters show which one drops",
-            namespace(rules)
-        ))
-        .risk(
-            "Everything that the limit kept out gets in. TCP itself answers segments outside the window \
-             that pass.",
-        )
-        .effect("The firewall no longer causes retransmits on them.")
-        .change(Change::PassPackets {
-            netns: Some(self.netns),
-            at: at.to_string(),
-        })
-    }
+pub(super) fn advice(rules: &Netns, at: Endpoint) -> Advice {
+    Advice::to(format!(
+        "Find the rule that drops packets for port {}: one that was added while connections were open, a rate limit, or \
+         one for state INVALID; let established connections pass before it.",
+        at.port
+    ))
+    .by(command_in(rules, shell!("nft -a list ruleset")))
+    .at(format!(
+        "{}; `iptables-save -c` where rules were made by iptables, whose counters show which one drops",
+        namespace(rules)
+    ))
+    .risk(
+        "Everything that the limit kept out gets in. TCP itself answers segments outside the window \
+         that pass.",
+    )
+    .effect("The firewall no longer causes retransmits on them.")
+    .change(Change::PassPackets {
+        netns: Some(rules.inode),
+        at: at.to_string(),
+    })
 }
 
 /// For each firewall and service, what it dropped of established connections; without any, the drops over all of them.

@@ -412,3 +412,83 @@ fn answers_that_never_left_are_told_from_the_server_alone() {
     let says = "A firewall here drops the answers of 10.79.0.1:5000 to SYNs: 40 packets.";
     assert_eq!(f.title, says);
 }
+
+/// Three connections of the client hang, and a router's rule drops each retransmission.
+fn hung(reason: &str) -> Fixture {
+    let mut f = cases::silent();
+    each_drop_of_retransmissions(&mut f, ROUTER, reason);
+    f
+}
+
+/// A namespace without an end.
+pub(crate) const ROUTER: u32 = 4_026_539_999;
+
+/// A namespace drops everything that an end retransmits.
+pub(crate) fn each_drop_of_retransmissions(f: &mut Fixture, netns: u32, reason: &str) {
+    let resent = f.events.iter().filter(|e| e.kind == EventKind::Retransmit);
+    let drops: Vec<Event> = resent
+        .map(|e| Event {
+            time_ns: e.time_ns + 10_000,
+            kind: EventKind::Drop,
+            netns,
+            family: e.family,
+            local_addr: e.remote_addr,
+            local_port: e.remote_port,
+            remote_addr: e.local_addr,
+            remote_port: e.local_port,
+            reason: Some(reason.into()),
+            location: Some("nft_do_chain".into()),
+            flags: Some(0x18),
+            ..Event::default()
+        })
+        .collect();
+    f.events.extend(drops);
+    f.events.sort_by_key(|e| e.time_ns);
+}
+
+#[test]
+fn a_rule_that_drops_what_hangs_is_the_finding_whatever_the_count() {
+    for side in [None, Some(CLIENT)] {
+        let mut f = hung("NETFILTER_DROP");
+        if let Some(side) = side {
+            // The rule is in the namespace that is seen.
+            for event in f.events.iter_mut().filter(|e| e.kind == EventKind::Drop) {
+                event.netns = side;
+            }
+            f.seen_from(side);
+        }
+        let f = only(&f, ID);
+        assert!(f.title.contains("3 connections hang"), "{}", f.title);
+        assert!(f.lost_s.seconds() > Some(15.0), "{:?}", f.lost_s.seconds());
+        assert!(f.since.is_some());
+    }
+}
+
+#[test]
+fn a_rule_that_drops_something_else_of_them_is_not_it() {
+    let mut f = hung("NETFILTER_DROP");
+    let mut kept = 0;
+    f.events.retain(|e| {
+        kept += u32::from(e.kind == EventKind::Drop);
+        e.kind != EventKind::Drop || kept == 1
+    });
+    assert!(found(&f).iter().all(|f| f.cause != ID));
+}
+
+#[test]
+fn a_rule_that_drops_what_offers_ecn_is_told_by_what_it_drops() {
+    let mut f = dropped("NETFILTER_DROP");
+    // Those that pass do not offer it.
+    for event in f.events.iter_mut().filter(|e| e.kind == EventKind::Drop) {
+        event.flags = Some(0xc2);
+    }
+    let mixed = only(&f, ID);
+    assert!(!mixed.title.contains("ECN"), "others pass: {}", mixed.title);
+    f.events.retain(|e| {
+        (e.local_port % 3 == 1 || e.remote_port % 3 == 1)
+            || e.local_port == 5000 && e.remote_port == 0
+    });
+    let f = only(&f, ID);
+    assert!(f.title.contains("drops SYNs that offer ECN"), "{}", f.title);
+    assert!(!f.fix.contains("raise"), "{}", f.fix);
+}

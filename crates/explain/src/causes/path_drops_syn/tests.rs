@@ -511,3 +511,39 @@ fn one_connect_of_the_command_is_enough() {
         assert!(found(&one_connect(2.2, fate)).is_empty(), "{fate:?}");
     }
 }
+
+/// Every connect loses its first SYN and none its second, in a namespace that offers ECN.
+fn first_always_lost(ecn: u64) -> Fixture {
+    let mut f = Fixture::new();
+    for i in 0..20u16 {
+        let at_ms = 100.0 + f64::from(i) * 300.0;
+        f.dial(Dial {
+            from: format!("10.79.0.2:{}", 40_000 + i),
+            at_ms,
+            took_ms: 1_010.0,
+            retries: 1,
+            rtt_us: 90,
+            ends_ms: Some(at_ms + 1_100.0),
+            ..Dial::default()
+        });
+    }
+    f.set(CLIENT, "net.ipv4.tcp_ecn", &ecn.to_string());
+    f.seen_from(CLIENT);
+    f
+}
+
+#[test]
+fn the_first_syn_always_lost_and_the_second_never_is_what_it_offers() {
+    for (ecn, offers) in [(1, true), (3, true), (0, false), (2, false)] {
+        let f = only(&first_always_lost(ecn), ID);
+        assert_eq!(
+            f.title.starts_with("SYNs that offer ECN to"),
+            offers,
+            "{ecn}: {}",
+            f.title
+        );
+        let set = f.advice[0].action.contains("tcp_ecn=2");
+        assert_eq!(set, offers, "{}", f.advice[0].action);
+        assert_eq!(f.fix.contains("ECE"), offers, "{}", f.fix);
+    }
+}

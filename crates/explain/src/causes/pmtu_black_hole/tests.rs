@@ -1,7 +1,8 @@
 //! C30 is named when full segments hang beside small ones that pass, and not when all or none hang.
 
-use recording::SourceName;
+use recording::{EventKind, SourceName};
 
+use crate::causes::local_firewall_drop::tests::{ROUTER, each_drop_of_retransmissions};
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Level, Number};
 use synth::{CLIENT, Fixture, Flow, SERVER, START_NS, cases};
@@ -205,4 +206,39 @@ fn what_hung_before_the_recording_is_told_when_something_passes_it() {
         }
     }
     assert_eq!(found(&f).len(), 0);
+}
+
+/// The narrow link is a namespace of this host: its drops say so, whatever else passes.
+#[test]
+fn a_narrow_link_of_this_host_is_named_by_its_drops() {
+    for small_pass in [true, false] {
+        let mut f = cases::black_hole();
+        if !small_pass {
+            alone(&mut f);
+        }
+        each_drop_of_retransmissions(&mut f, ROUTER, "PKT_TOO_BIG");
+        let f = only(&f, ID);
+        assert!(f.title.contains("MTU"), "{}", f.title);
+        assert_eq!(f.impact.affected, 4);
+        assert!(f.lost_s.seconds() > Some(15.0), "{:?}", f.lost_s.seconds());
+        let pass = Change::PassPackets {
+            netns: Some(ROUTER),
+            at: f.scope.listener.clone(),
+        };
+        assert_eq!(f.advice[0].change, Some(pass));
+    }
+}
+
+/// Path MTU discovery at work: one drop, and the sender learns at once.
+#[test]
+fn a_packet_too_big_that_the_sender_hears_of_is_none() {
+    let mut f = cases::black_hole();
+    each_drop_of_retransmissions(&mut f, ROUTER, "PKT_TOO_BIG");
+    let first = f.events.iter().find(|e| e.kind == EventKind::Drop).cloned();
+    f.events
+        .retain(|e| !matches!(e.kind, EventKind::Drop | EventKind::Retransmit));
+    f.sockets.clear();
+    f.events.extend(first);
+    f.events.sort_by_key(|e| e.time_ns);
+    assert!(found(&f).iter().all(|f| f.cause != ID));
 }

@@ -249,3 +249,57 @@ fn a_route_is_missing_to_where_packets_go() {
     let look = f.advice[0].command.as_deref();
     assert!(look.is_some_and(|c| c.ends_with("ip route get 10.79.0.1")));
 }
+
+/// The SYNs of the client come back to its own namespace, translated to its own address.
+fn hairpin() -> Fixture {
+    let mut f = dropped("IP_LOCAL_SOURCE");
+    let client = place("10.79.0.2:1").0;
+    for event in f
+        .events
+        .iter_mut()
+        .filter(|e| e.kind == recording::EventKind::Drop)
+    {
+        event.netns = CLIENT;
+        event.local_addr = client;
+    }
+    f.seen_from(CLIENT);
+    f
+}
+
+#[test]
+fn a_hairpin_is_not_rp_filter_and_lost_syns_are_its_consequence() {
+    let f = only(&hairpin(), ID);
+    assert!(
+        f.title.contains("hairpin without masquerade"),
+        "{}",
+        f.title
+    );
+    assert!(f.title.contains("10.79.0.1:5000"), "{}", f.title);
+    let consequence = |s: &crate::Step| {
+        s.says
+            .contains("A consequence of it: SYNs to 10.79.0.1:5000")
+    };
+    assert!(f.evidence.iter().any(consequence), "{:?}", f.evidence);
+    assert!(sysctls(&f).is_empty());
+}
+
+#[test]
+fn frames_for_another_machine_matter_where_the_address_is_ours() {
+    let f = only(&dropped("OTHERHOST"), ID);
+    assert!(
+        f.title.contains("another machine's hardware address"),
+        "{}",
+        f.title
+    );
+    assert!(f.fix.contains("10.79.0.1"), "{}", f.fix);
+    // Copies of what others are sent, on a bridge that floods.
+    let mut copies = dropped("OTHERHOST");
+    for event in copies
+        .events
+        .iter_mut()
+        .filter(|e| e.kind == recording::EventKind::Drop)
+    {
+        event.netns = 4_026_539_999;
+    }
+    assert!(found(&copies).iter().all(|f| f.cause != ID));
+}

@@ -73,7 +73,7 @@ pub(super) fn judge(walled: &Walled) -> Option<Finding> {
                 share
             ),
         ])
-        .advise([walled.advice(&rules)]);
+        .advise([super::advice(&rules, *at)]);
     Some(case.verify(sentence!(
         "`tcpwhy trace drops` shows no packet for {at}.",
         at
