@@ -116,12 +116,11 @@ fn judge(place: &DroppedHere) -> Option<Finding> {
     let (damaged, again) = (place.count(), place.retransmitted());
     let of = moved(place);
     let here = !place.senders.is_empty();
-    let enough = match here {
-        // What was lost for another reason is another cause's.
-        true => damaged >= limits::OFTEN.count() && limits::SMALL_PART.exceeded(damaged, again),
-        false => {
-            damaged >= limits::OFTEN_TO_ONE.count() && limits::LOSS_GOVERNS.reached(damaged, of)
-        }
+    // What was lost for another reason is another cause's.
+    let enough = if here {
+        damaged >= limits::OFTEN.count() && limits::SMALL_PART.exceeded(damaged, again)
+    } else {
+        damaged >= limits::OFTEN_TO_ONE.count() && limits::LOSS_GOVERNS.reached(damaged, of)
     };
     if !enough {
         return None;
@@ -134,9 +133,10 @@ fn judge(place: &DroppedHere) -> Option<Finding> {
         "{} had packets that arrived damaged; each waited until it was retransmitted.",
         Quantity::of(place.affected(), "connection")
     );
-    let lost = match here {
-        true => lost(place, damaged, again),
-        false => Lost::unknown(),
+    let lost = if here {
+        lost(place, damaged, again)
+    } else {
+        Lost::unknown()
     };
     let lost = if lost.claimed() > 0 {
         lost.happened(damaged, of)

@@ -33,9 +33,11 @@ impl Wrong {
         match way.of.kind {
             DropKind::OwnSource => {
                 let sender = way.sender.and_then(|id| story.conn(id));
-                Some(match sender.is_some_and(|c| c.netns == netns) {
-                    true => Wrong::Hairpin,
-                    false => Wrong::OwnSource,
+                let own = sender.is_some_and(|c| c.netns == netns);
+                Some(if own {
+                    Wrong::Hairpin
+                } else {
+                    Wrong::OwnSource
                 })
             }
             DropKind::Martian => Some(Wrong::Martian),
@@ -115,10 +117,7 @@ fn judge(place: &DroppedHere, wrong: Wrong) -> Option<Finding> {
             "Flush the neighbour entry of {to} on {from}, and find who else answers for {to}."
         ),
     };
-    let waited = match lost.claimed() > 0 {
-        true => lost,
-        false => place.lost_elsewhere(),
-    };
+    let waited = lost.or(|| place.lost_elsewhere());
     let missed = waited.claimed() > 0;
     let says = format!(
         "{packets} of {} were dropped here.",
