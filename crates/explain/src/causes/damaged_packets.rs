@@ -127,7 +127,6 @@ fn judge(place: &DroppedHere) -> Option<Finding> {
     }
     let (from, to) = ends_of(place)?;
     let (packets, at) = (Quantity::of(damaged, "packet"), place.at);
-    let share = Quantity::share(damaged as f64 / of.max(1) as f64);
     let receiver = story.netns(place.netns);
     let says = format!(
         "{} had packets that arrived damaged; each waited until it was retransmitted.",
@@ -150,8 +149,7 @@ fn judge(place: &DroppedHere) -> Option<Finding> {
     let case = Case::new(story, CAUSE, place.scope())
         .placed(place.place())
         .title([
-            format!("Packets between {from} and {to} arrive damaged: {packets} to or from {at}, {share} of them."),
-            format!("Packets to or from {at} arrive damaged: {packets}, {share} of them."),
+            format!("Packets between {from} and {to} arrive damaged: {packets} to or from {at}."),
             format!("Packets to or from {at} arrive damaged: {packets}."),
         ])
         .fix([
