@@ -86,7 +86,7 @@ pub use health::{Health, HealthNote, NoteKind};
 pub use heartbeats::Heartbeats;
 pub use homes::Homes;
 pub use interrupts::Interrupts;
-pub use listeners::{ListenSock, Listener, Listeners};
+pub use listeners::{ListenEnd, ListenSock, Listener, Listeners};
 pub use microstates::{Microstate, Microstates};
 pub use packets::{Group, KEPT_REMOTES, Packets, Remote, What};
 pub use place::{Endpoint, Netns};

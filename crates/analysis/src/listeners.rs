@@ -13,6 +13,8 @@ use crate::AcceptQueue;
 const MAX_LISTENERS: usize = 65_536;
 /// Sockets followed per listener: SO_REUSEPORT makes one per worker, a restart one more.
 const MAX_SOCKETS: usize = 256;
+/// Beginnings and ends of listening sockets that are kept, over all listeners.
+const MAX_CHANGES: usize = 65_536;
 
 /// What listens at one address and port of a namespace.
 #[derive(Clone, Debug)]
@@ -29,6 +31,10 @@ pub struct Listener {
     pub call: Option<ListenCall>,
     /// When a socket stopped listening here.
     pub closed_ns: Option<u64>,
+    /// Every socket that stopped listening here, in order of time.
+    pub ended: Vec<ListenEnd>,
+    /// Every socket that began to, and when.
+    began: Vec<(u64, u64, Option<u32>)>,
     /// Ends on this host that it accepted, in order of time.
     pub accepted: Vec<ConnId>,
     /// Ends on this host that connected to it, or tried.
@@ -90,6 +96,25 @@ pub struct ListenCall {
     pub row: EventRow,
 }
 
+/// A socket that stopped listening.
+#[derive(Clone, Copy, Debug)]
+pub struct ListenEnd {
+    /// The socket.
+    pub sock: u64,
+    /// When it did.
+    pub time_ns: u64,
+    /// The process that had called listen(), if that was seen.
+    pub pid: Option<u32>,
+    row: EventRow,
+}
+
+impl ListenEnd {
+    /// The row that says so.
+    pub fn row(&self) -> RowRef {
+        self.row.into()
+    }
+}
+
 impl Listener {
     fn new(netns: u32, local: Endpoint) -> Listener {
         Listener {
@@ -99,6 +124,8 @@ impl Listener {
             holders: Vec::new(),
             call: None,
             closed_ns: None,
+            ended: Vec::new(),
+            began: Vec::new(),
             accepted: Vec::new(),
             clients: Vec::new(),
         }
@@ -111,6 +138,40 @@ impl Listener {
             Some(sock) => Some(sock.backlog),
             None => self.call.as_ref()?.backlog,
         }
+    }
+
+    /// The end after which resets of its unaccepted connections came, at this moment.
+    pub fn ended_before(&self, time_ns: u64) -> Option<&ListenEnd> {
+        let earlier = self.ended.partition_point(|e| e.time_ns <= time_ns);
+        self.ended.get(earlier.checked_sub(1)?)
+    }
+
+    /// The processes of a socket that ended: those that held it, else the one that had called listen().
+    pub fn owners(&self, end: &ListenEnd) -> Vec<u32> {
+        let sampled = self.socks.iter().find(|s| s.sock == end.sock);
+        let held = sampled.map(|s| s.held_by.clone()).unwrap_or_default();
+        if held.is_empty() {
+            end.pid.into_iter().collect()
+        } else {
+            held
+        }
+    }
+
+    /// How many other sockets listened here when this one ended.
+    pub fn others(&self, end: &ListenEnd) -> usize {
+        let mut socks: Vec<u64> = self.socks.iter().map(|s| s.sock).collect();
+        socks.extend(self.began.iter().map(|(sock, ..)| sock));
+        socks.sort_unstable();
+        socks.dedup();
+        let listened = |sock: u64| {
+            let began = self.began.iter().filter(|(s, ..)| *s == sock);
+            let began = began.map(|(_, at, _)| *at).min();
+            let ended = self.ended.iter().filter(|e| e.sock == sock);
+            let ended = ended.map(|e| e.time_ns).max();
+            began.is_none_or(|at| at <= end.time_ns) && ended.is_none_or(|at| at > end.time_ns)
+        };
+        let others = socks.into_iter().filter(|sock| *sock != end.sock);
+        others.filter(|sock| listened(*sock)).count()
     }
 
     /// Packets dropped at its sockets during the recording; `None` when it was not sampled.
@@ -259,6 +320,8 @@ pub struct Listeners {
     by_port: AHashMap<(u32, u16), Vec<u32>>,
     by_netns: AHashMap<u32, Vec<u32>>,
     by_holder: AHashMap<u32, Vec<u32>>,
+    /// Beginnings and ends that were kept.
+    changes: usize,
     /// Samples of listeners and of their sockets beyond the bounds.
     pub folded: u64,
 }
@@ -376,6 +439,12 @@ impl Listeners {
             backlog: row.backlog,
             row: at,
         });
+        if let Some(sock) = row.sock
+            && self.changes < MAX_CHANGES
+        {
+            listener.began.push((sock, row.time_ns, row.pid));
+            self.changes += 1;
+        }
         // All that it ever dropped, it dropped during the recording.
         let new = listener.socks.iter_mut().find(|s| Some(s.sock) == row.sock);
         if let Some(sock) = new {
@@ -384,11 +453,25 @@ impl Listeners {
     }
 
     /// A socket stopped listening.
-    pub fn ended(&mut self, row: &Event) {
+    pub fn ended(&mut self, at: EventRow, row: &Event) {
         let local = Endpoint::new(row.local_addr, row.local_port);
-        if let Some(index) = self.by_place.get(&(row.netns, local)) {
-            self.all[*index as usize].closed_ns = Some(row.time_ns);
-        }
+        let Some(index) = self.by_place.get(&(row.netns, local)) else {
+            return;
+        };
+        let listener = &mut self.all[*index as usize];
+        listener.closed_ns = Some(row.time_ns);
+        let Some(sock) = row.sock.filter(|_| self.changes < MAX_CHANGES) else {
+            return;
+        };
+        let called = listener.began.iter().rev().find(|(s, ..)| *s == sock);
+        let pid = called.and_then(|(.., pid)| *pid);
+        listener.ended.push(ListenEnd {
+            sock,
+            time_ns: row.time_ns,
+            pid,
+            row: at,
+        });
+        self.changes += 1;
     }
 
     /// The listener that takes a connection to `to`, as the kernel looks it up: the exact

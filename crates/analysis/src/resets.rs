@@ -111,6 +111,8 @@ pub enum Why {
     Linger,
     /// Its peer answered no keep-alive.
     KeepAlive,
+    /// It waited in the accept queue of a listener that ended.
+    ListenerEnded,
     /// Anything else.
     Other,
 }
@@ -132,7 +134,11 @@ impl Why {
     fn by(stack: &[Text]) -> Why {
         let through = |name: &str| stack.iter().any(|function| &**function == name);
         let closes = through("__tcp_close") || through("tcp_close");
-        // close() sends it itself for unread data, and by way of tcp_disconnect for SO_LINGER 0.
+        // close() sends it itself for unread data, and by way of tcp_disconnect for SO_LINGER 0. A listener's disconnects
+        // what nobody has accepted.
+        if through("inet_csk_listen_stop") {
+            return Why::ListenerEnded;
+        }
         match (closes, through("tcp_disconnect")) {
             (true, false) => Why::UnreadData,
             (true, true) => Why::Linger,

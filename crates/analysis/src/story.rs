@@ -335,7 +335,7 @@ impl Story {
                 if *state == TcpState::Listen {
                     self.listeners.began(at.into(), row);
                 } else if *old == TcpState::Listen {
-                    self.listeners.ended(row);
+                    self.listeners.ended(at.into(), row);
                 } else {
                     if *state == TcpState::Established {
                         self.transfers.established(row);

@@ -254,6 +254,11 @@ pub enum Change {
         /// Address and port where it listens.
         listener: String,
     },
+    /// Keep the listening socket open when its process ends, or accept what waits first.
+    HandListenerOn {
+        /// Address and port where it listens.
+        listener: String,
+    },
     /// Make whoever drops the packets of connections, or answers them with resets, let them pass.
     PassPackets {
         /// Inode of the namespace of the firewall; null when it is not on this host.

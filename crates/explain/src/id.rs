@@ -76,6 +76,7 @@ ids! {
     SLOW_PEER = "slow-peer",
     CPU_SATURATED = "cpu-saturated",
     DAMAGED_PACKETS = "damaged-packets",
+    LISTENER_ENDED = "listener-ended",
 }
 
 impl Id {

@@ -23,6 +23,7 @@ sysctls! {
         TCP_KEEPALIVE_TIME = "net.ipv4.tcp_keepalive_time";
         TCP_MAX_SYN_BACKLOG = "net.ipv4.tcp_max_syn_backlog";
         TCP_MAX_TW_BUCKETS = "net.ipv4.tcp_max_tw_buckets";
+        TCP_MIGRATE_REQ = "net.ipv4.tcp_migrate_req";
         TCP_MODERATE_RCVBUF = "net.ipv4.tcp_moderate_rcvbuf";
         TCP_MTU_PROBING = "net.ipv4.tcp_mtu_probing";
         TCP_NOTSENT_LOWAT = "net.ipv4.tcp_notsent_lowat";
@@ -46,6 +47,7 @@ sysctls! {
         TCP_WMEM = "net.ipv4.tcp_wmem";
         NF_CONNTRACK_MAX = "net.netfilter.nf_conntrack_max";
         NF_CONNTRACK_BUCKETS = "net.netfilter.nf_conntrack_buckets";
+        NF_CONNTRACK_TCP_BE_LIBERAL = "net.netfilter.nf_conntrack_tcp_be_liberal";
         NF_CONNTRACK_TCP_TIMEOUT_ESTABLISHED = "net.netfilter.nf_conntrack_tcp_timeout_established";
     }
     /// Of the host: all namespaces share them; recorded.

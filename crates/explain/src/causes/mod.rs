@@ -15,6 +15,7 @@ mod idle_timeout_mismatch;
 mod injected_reset;
 mod interface_drop;
 mod interrupt_imbalance;
+mod listener_ended;
 mod local_firewall_drop;
 mod lookup_table_growth;
 mod middlebox_strips_options;
@@ -107,6 +108,7 @@ pub(crate) const ALL: &[Cause] = &[
     cpu_saturated::CAUSE,
     path_outage::CAUSE,
     damaged_packets::CAUSE,
+    listener_ended::CAUSE,
 ];
 
 /// Causes that have a number but that a recording does not show, and why.

@@ -24,7 +24,12 @@ pub(crate) const CAUSE: Cause = Cause {
         "connection reset by peer, and the server closes with SO_LINGER 0",
         "recv: connection reset by peer right after close",
     ],
-    rivals: &[Id::RESET_UNREAD_DATA, Id::INJECTED_RESET, Id::RESET_BY_PEER],
+    rivals: &[
+        Id::RESET_UNREAD_DATA,
+        Id::LISTENER_ENDED,
+        Id::INJECTED_RESET,
+        Id::RESET_BY_PEER,
+    ],
     explains: &[],
     told_with: None,
     no: Some(no),

@@ -103,6 +103,8 @@ fn judge(resets: &PeerResets) -> Finding {
         format!(
             "See what ended or changed at {at} then: a restart, a crash, a failover, a firewall."
         )
+    } else if in_bursts(resets) {
+        format!("See which workers or listeners of {at} ended then: that resets what waits for accept().")
     } else {
         format!(
             "Record on the host of {at}, too: its program, or a device in front of it, resets them."
@@ -130,6 +132,7 @@ fn judge(resets: &PeerResets) -> Finding {
             "the server is not on this host: its program, its kernel or a middlebox sent them",
         )
         .steps(steps(resets))
+        .steps(bursts_step(resets))
         .checks(resets.counted())
         .advise([advice(resets)])
         .verify(sentence!(
@@ -163,8 +166,43 @@ fn steps(place: &PeerResets) -> [Step; 2] {
     [came, taken]
 }
 
+/// Resets of what waits in an accept queue come together, before an answer.
+fn in_bursts(place: &PeerResets) -> bool {
+    let unanswered = place.of_phase(Phase::Unanswered);
+    limits::NEARLY_ALL.reached(unanswered, place.count())
+        && place.bursts() > 1
+        && place.count() >= limits::FAILED_AGAIN.count() * place.bursts()
+}
+
+fn bursts_step(place: &PeerResets) -> Option<Step> {
+    in_bursts(place).then(|| {
+        say!(
+            "They came in {bursts}, {each} at once on average: a listener that ends resets what waits in its \
+             accept queue so (a worker that is recycled, a reload).",
+            bursts = Quantity::of(place.bursts(), "burst").rows(place.rows()),
+            each = Quantity::count(place.count() / place.bursts().max(1))
+        )
+    })
+}
+
 fn advice(resets: &PeerResets) -> Advice {
     let at = resets.at;
+    if in_bursts(resets) {
+        return Advice::to(format!(
+            "See which processes of {at} ended at those moments (workers that are recycled, a reload), and have \
+             them accept what waits first, hand the listening socket on, or set net.ipv4.tcp_migrate_req=1 there."
+        ))
+        .by(shell!("tcpwhy trace resets --addr {addr}", addr = at.addr))
+        .at("the server; the command shows the moments")
+        .risk("None.")
+        .effect(format!(
+            "The {} of connections that are now reset get an answer.",
+            percent(resets.share())
+        ))
+        .change(Change::HandListenerOn {
+            listener: at.to_string(),
+        });
+    }
     Advice::to(format!(
         "Check the logs of {at} for why it aborts: overload, a connection limit, a certificate or protocol that it \
          refuses, a backend that is down."

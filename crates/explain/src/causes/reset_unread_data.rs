@@ -27,6 +27,7 @@ pub(crate) const CAUSE: Cause = Cause {
     rivals: &[
         Id::INJECTED_RESET,
         Id::RESET_BY_APPLICATION,
+        Id::LISTENER_ENDED,
         Id::RESET_BY_PEER,
     ],
     explains: &[],

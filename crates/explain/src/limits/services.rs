@@ -37,6 +37,9 @@ limits! {
     /// Connections that are reset or closed within this time of each other were ended by one event: a restart, or a
     /// process that ended.
     ONE_MOMENT = 200 * MS, Time, Guess;
+    /// One close() of a listener resets all that waits in its accept queue, some microseconds each: the next reset comes
+    /// within this time.
+    ONE_CLOSE = 10 * MS, Time, Mechanism;
     /// A connection that was quiet for at least this long before its server reset it was between requests: nobody was
     /// waiting.
     CLOSED_IDLE = 100 * MS, Time, Guess;

@@ -1,5 +1,6 @@
 //! What several causes say of a listener: its scope, its processes, its limits, how certain a finding is.
 
+use analysis::account;
 use analysis::words::count;
 use analysis::{Doing, Listener, ProcessState, Side, Story, What};
 use recording::{RowRef, counter, sysctl};
@@ -77,6 +78,14 @@ impl<'a> ListenerPlace<'a> {
     pub(crate) fn accepted(&self) -> u64 {
         let accepted = self.story.all(&self.listener.accepted);
         accepted.filter(|(_, c)| c.side == Side::Accepted).count() as u64
+    }
+
+    /// Its connections at any time, those included that are no longer kept individually.
+    pub(crate) fn connections(&self) -> u64 {
+        let listener = self.listener;
+        let service = (listener.netns, account::Role::Server, listener.local);
+        let forgotten = account::forgotten_ends(self.story, |s| s == service);
+        (listener.accepted.len() as u64).saturating_add(forgotten)
     }
 
     /// The row of the last listen() call.

@@ -166,6 +166,16 @@ impl<'a> PeerResets<'a> {
         spread(self.all.iter().map(|r| r.time_ns)) < limits::ONE_MOMENT.ns()
     }
 
+    /// In how many bursts they came, each as one close() of a listener makes it.
+    pub(crate) fn bursts(&self) -> u64 {
+        let mut times: Vec<u64> = self.all.iter().map(|r| r.time_ns).collect();
+        times.sort_unstable();
+        let apart = times
+            .windows(2)
+            .filter(|two| two[1] - two[0] > limits::ONE_CLOSE.ns());
+        apart.count() as u64 + u64::from(!times.is_empty())
+    }
+
     /// How many came in a phase.
     pub(crate) fn of_phase(&self, phase: Phase) -> u64 {
         self.all.iter().filter(|r| r.phase == phase).count() as u64

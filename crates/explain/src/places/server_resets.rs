@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use analysis::account;
 use analysis::stats::median;
 use analysis::words::{bytes, percent};
 use analysis::{Conn, ConnId, Sent, Side, Story, Why};
@@ -139,11 +138,7 @@ impl<'a> ServerResets<'a> {
 
     /// Connections that the listener accepted, at any time.
     pub(crate) fn of(&self) -> u64 {
-        let listener = self.here.listener;
-        let service = (listener.netns, account::Role::Server, listener.local);
-        let forgotten = account::forgotten_ends(self.here.story, |s| s == service);
-        let kept = (listener.accepted.len() as u64).max(self.count());
-        kept.saturating_add(forgotten)
+        self.here.connections().max(self.count())
     }
 
     pub(crate) fn share(&self) -> f64 {
