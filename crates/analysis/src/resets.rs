@@ -46,6 +46,7 @@ pub struct Resets {
 /// A reset that an open connection got.
 #[derive(Clone, Copy, Debug)]
 pub struct Got {
+    /// When it came.
     pub time_ns: u64,
     /// Both ends had closed by then, the other one first.
     pub late: bool,
@@ -53,6 +54,7 @@ pub struct Got {
 }
 
 impl Got {
+    /// The row that says so.
     pub fn row(self) -> RowRef {
         self.row.into()
     }
@@ -113,6 +115,8 @@ pub enum Why {
     KeepAlive,
     /// It waited in the accept queue of a listener that ended.
     ListenerEnded,
+    /// Its program had closed it when data came.
+    DataAfterClose,
     /// Anything else.
     Other,
 }
@@ -125,6 +129,7 @@ impl Why {
             "TCP_ABORT_ON_CLOSE" => Some(Why::UnreadData),
             "TCP_ABORT_ON_LINGER" => Some(Why::Linger),
             "TCP_KEEPALIVE_TIMEOUT" => Some(Why::KeepAlive),
+            "TCP_ABORT_ON_DATA" => Some(Why::DataAfterClose),
             "TCP_STATE" | UNSPECIFIED => None,
             _ => Some(Why::Other),
         }

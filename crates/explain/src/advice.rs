@@ -181,6 +181,13 @@ pub enum Change {
         /// The other side's idle timeout, s.
         seconds: u64,
     },
+    /// Let the server keep connections that are idle for so long and longer.
+    KeepIdle {
+        /// Address and port where it listens.
+        listener: String,
+        /// Its present idle timeout, rounded up, s.
+        seconds: u64,
+    },
     /// Let the clients keep connections open, and send many requests over each.
     KeepConnections {
         /// Address and port they connect to.

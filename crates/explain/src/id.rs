@@ -77,6 +77,7 @@ ids! {
     CPU_SATURATED = "cpu-saturated",
     DAMAGED_PACKETS = "damaged-packets",
     LISTENER_ENDED = "listener-ended",
+    SELF_CONNECTED = "self-connected",
 }
 
 impl Id {

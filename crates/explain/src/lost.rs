@@ -142,6 +142,14 @@ impl Lost {
         }
     }
 
+    /// Time in which a service could serve nobody, whoever would have asked.
+    pub(crate) fn without_service(ns: u64) -> Lost {
+        Lost {
+            without_service_ns: ns,
+            ..Lost::elsewhere(ns).in_outage(Some(ns))
+        }
+    }
+
     /// The time of delayed connects beyond a round trip, and the outages of failed ones.
     pub fn connects<'a>(story: &Story, conns: impl IntoIterator<Item = &'a Conn>) -> Lost {
         let mut lost = Lost::default();

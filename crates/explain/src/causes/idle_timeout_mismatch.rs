@@ -1,4 +1,6 @@
-//! C39: a kept connection was closed by the other side while it was idle, and then used.
+//! C39: a kept connection was closed by the other side while it was idle, and then used, or used at that moment.
+
+mod here;
 
 use std::collections::BTreeSet;
 
@@ -20,7 +22,7 @@ pub(crate) const CAUSE: Cause = Cause {
     ground: Ground::Connections,
     needs: &[
         &[SourceName::States],
-        &[SourceName::ResetsReceived],
+        &[SourceName::ResetsReceived, SourceName::ResetsSent],
         &[SourceName::Sockets],
     ],
     seen_from: || {
@@ -72,6 +74,9 @@ fn paused_ns(reset: &Reset) -> Option<u64> {
 
 fn no(asked: &Asked) -> Option<Step> {
     let resets = asked.resets()?;
+    if here::closed_idle(asked.story, resets.all().map(|(id, _)| id)) {
+        return None;
+    }
     let all = || resets.all().filter_map(|(id, _)| reset_of(asked.story, id));
     let closed: Vec<u64> = all().filter_map(|r| closed_ns(&r)).collect();
     let paused: Vec<u64> = all().filter_map(|r| paused_ns(&r)).collect();
@@ -87,7 +92,7 @@ fn no(asked: &Asked) -> Option<Step> {
 }
 
 fn rule_out(whole: &Whole) -> Verdict {
-    peer_resets::rule_out(whole, |_| true)
+    peer_resets::rule_out(whole, |_| true, here::rule_out(whole))
 }
 
 fn find(story: &Story) -> Found {
@@ -97,7 +102,9 @@ fn find(story: &Story) -> Found {
     let paused = |r: &Reset| paused_ns(r).is_some() && is_foreign(story, r.conn);
     let mut paused = Mismatch::all(story, false, paused);
     paused.retain(|m| !told.contains(&of(m)));
-    closed.iter().chain(&paused).map(judge).collect()
+    let here = here::find(story);
+    let elsewhere = closed.iter().chain(&paused).map(judge);
+    elsewhere.chain(here).collect()
 }
 
 impl Mismatch<'_> {
@@ -135,9 +142,16 @@ impl Mismatch<'_> {
                 .is_some_and(|(n, _)| limits::MOST.reached(n, late))
     }
 
-    /// Resets that came when its program had closed as well.
+    /// Resets that came when its program had closed as well, and had written nothing that was not taken.
     fn late(&self) -> u64 {
-        self.resets.all.iter().filter(|r| r.late).count() as u64
+        let late = self.resets.all.iter().filter(|r| r.late && !r.wrote());
+        late.count() as u64
+    }
+
+    /// Whether most requests met the FIN on its way.
+    fn crossed(&self) -> bool {
+        let crossed = self.resets.all.iter().filter(|r| r.crossed).count();
+        self.closed && limits::MOST.exceeded(crossed as u64, self.resets.count())
     }
 
     /// Requests to the server that were never answered, and a row; `None` where requests were not recorded.
@@ -152,8 +166,8 @@ impl Mismatch<'_> {
     /// were seen.
     fn apart(&self) -> Option<(u64, u64)> {
         let story = self.resets.story;
-        let moments = self.resets.conns();
-        let moments = moments.filter_map(|c| story.samples(c)?.last.heard_ns);
+        let moments = self.resets.all.iter();
+        let moments = moments.filter_map(|r| r.closed_ns(story));
         self.closed
             .then(|| (spread(moments), spread(pauses(&self.resets))))
     }
@@ -163,7 +177,14 @@ impl Mismatch<'_> {
         let story = all.story;
         let resets = Quantity::count(all.count()).rows(all.rows());
         let connections = Quantity::of(all.of, "connection");
-        let came = if self.closed {
+        let came = if self.crossed() {
+            say!(
+                "{resets} of {connections} to {at} met its FIN: the request and the FIN crossed, within a \
+                 round trip, and {at} answered the request with a reset.",
+                resets,
+                connections
+            )
+        } else if self.closed {
             say!(
                 "{resets} of {connections} to {at} were used after {at} had closed its side (FIN), and got \
              a reset in reply.",
@@ -192,12 +213,12 @@ impl Mismatch<'_> {
              server, or of a box in front of it.",
             idle
         );
-        let late = all.all.iter().filter_map(|r| {
+        let late = all.all.iter().filter(|r| !r.crossed).filter_map(|r| {
             let fin_ns = story.samples(r.conn)?.last.heard_ns?;
             r.time_ns.checked_sub(fin_ns)
         });
         let late_ns = analysis::stats::median(&mut late.collect::<Vec<_>>());
-        let used = late_ns.filter(|_| self.closed).map(|ns| {
+        let used = late_ns.filter(|_| self.closed && !self.crossed()).map(|ns| {
             say!(
                 "They were used {late} after that (median): the pool did not check whether they were still \
                  open.",
@@ -285,7 +306,9 @@ fn judge(mismatch: &Mismatch) -> Finding {
         "{n} of {of} ({}) were reset after {idle} of silence; the request that hit it failed.",
         percent(resets.share())
     );
-    let title = if mismatch.closed {
+    let title = if mismatch.crossed() {
+        format!("{at} closes after {idle} idle, as requests come: {n} of {of} reset.")
+    } else if mismatch.closed {
         format!("{at} closes after {idle} idle; {n} of {of} were used later.")
     } else {
         format!("{at} resets connections after {idle} of silence: {n} of {of}.")
@@ -302,7 +325,9 @@ fn judge(mismatch: &Mismatch) -> Finding {
             Impact::of(resets.count(), resets.of, "connections", says),
             Lost::outages(story, resets.conns()),
         );
-    let case = if mismatch.closed {
+    let case = if mismatch.crossed() {
+        case.because("the other end closed first, always after the same pause, as this end sent")
+    } else if mismatch.closed {
         case.because(
             "the other end closed first, always after the same pause, and this end sent afterwards",
         )

@@ -255,7 +255,8 @@ impl<'a> Ends<'a> {
         let off = self.here.setting(sysctl::TCP_MIGRATE_REQ) != Some(1);
         let since = linux(5, 14);
         let migrate = (self.shared() && off && !since.is_missing(self.here.story)).then(|| {
-            let risk = "None known: it acts only where several sockets share a port (SO_REUSEPORT).";
+            let risk =
+                "None known: it acts only where several sockets share a port (SO_REUSEPORT).";
             set_sysctl(&scope.netns, sysctl::TCP_MIGRATE_REQ, 1, risk, lasts)
         });
         migrate.into_iter().chain([keep]).collect()

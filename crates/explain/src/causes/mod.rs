@@ -36,6 +36,7 @@ mod reset_by_application;
 mod reset_by_peer;
 mod reset_unread_data;
 mod route_or_neighbour_failure;
+mod self_connected;
 mod send_buffer_small;
 mod slow_accept;
 mod slow_application;
@@ -109,6 +110,7 @@ pub(crate) const ALL: &[Cause] = &[
     path_outage::CAUSE,
     damaged_packets::CAUSE,
     listener_ended::CAUSE,
+    self_connected::CAUSE,
 ];
 
 /// Causes that have a number but that a recording does not show, and why.

@@ -65,7 +65,7 @@ fn no(asked: &Asked) -> Option<Step> {
 }
 
 fn rule_out(whole: &Whole) -> Verdict {
-    peer_resets::rule_out(whole, |reset| is_foreign(whole.story, reset.conn))
+    peer_resets::rule_out(whole, |reset| is_foreign(whole.story, reset.conn), [])
 }
 
 fn find(story: &Story) -> Found {
@@ -104,7 +104,9 @@ fn judge(resets: &PeerResets) -> Finding {
             "See what ended or changed at {at} then: a restart, a crash, a failover, a firewall."
         )
     } else if in_bursts(resets) {
-        format!("See which workers or listeners of {at} ended then: that resets what waits for accept().")
+        format!(
+            "See which workers or listeners of {at} ended then: that resets what waits for accept()."
+        )
     } else {
         format!(
             "Record on the host of {at}, too: its program, or a device in front of it, resets them."

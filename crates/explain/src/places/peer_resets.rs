@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use analysis::account;
 use analysis::stats::median;
-use analysis::{Conn, ConnId, Endpoint, Outcome, Side, Story};
+use analysis::{Conn, ConnId, Endpoint, Got, Outcome, Side, Story};
 use recording::{RowRef, SourceName, counter};
 
 use crate::checks::at_least;
@@ -14,7 +14,7 @@ use crate::place::Place;
 use crate::places::listener::SHOWN_ROWS;
 use crate::say::{Quantity, say};
 use crate::scope::owners;
-use crate::verdict::{Test, Verdict, every};
+use crate::verdict::{Answered, Test, Verdict, every};
 use crate::whole::{NO_CONNECT, Whole};
 
 /// The phase of a connection in which its reset came.
@@ -44,6 +44,8 @@ pub(crate) struct Reset<'a> {
     pub(crate) time_ns: u64,
     /// Its program had closed as well by then.
     pub(crate) late: bool,
+    /// The other end's FIN came after the last sample, the reset after it.
+    pub(crate) crossed: bool,
     pub(crate) row: RowRef,
 }
 
@@ -75,7 +77,7 @@ pub(crate) fn reset_of(story: &Story, id: ConnId) -> Option<Reset<'_>> {
     Some(Reset {
         id,
         conn,
-        phase: match (phase(story, conn, got.time_ns), got.late) {
+        phase: match (phase(story, conn, got), got.late) {
             (Phase::Closed(ns), _) => Phase::Closed(ns),
             // No program waits any more.
             (_, true) => Phase::Midway,
@@ -83,8 +85,29 @@ pub(crate) fn reset_of(story: &Story, id: ConnId) -> Option<Reset<'_>> {
         },
         time_ns: got.time_ns,
         late: got.late,
+        crossed: conn.peer_closed && story.samples(conn).is_some_and(|s| !s.last.peer_closed),
         row: got.row(),
     })
+}
+
+impl Reset<'_> {
+    /// Whether its program had written what the other end did not take.
+    pub(crate) fn wrote(&self) -> bool {
+        wrote(self.conn, self.late)
+    }
+
+    /// When the other end closed, as far as samples tell.
+    pub(crate) fn closed_ns(&self, story: &Story) -> Option<u64> {
+        if self.crossed {
+            return Some(self.time_ns);
+        }
+        story.samples(self.conn)?.last.heard_ns
+    }
+}
+
+/// The same of an end; a FIN of its own counts as one byte.
+fn wrote(conn: &Conn, late: bool) -> bool {
+    conn.bytes_unacked > u32::from(late)
 }
 
 /// Every server that sent resets which count for a cause.
@@ -117,7 +140,8 @@ pub(crate) fn places(story: &Story, counts: impl Fn(&Reset) -> bool) -> Vec<Peer
     places.into_values().collect()
 }
 
-fn phase(story: &Story, conn: &Conn, at_ns: u64) -> Phase {
+fn phase(story: &Story, conn: &Conn, got: Got) -> Phase {
+    let at_ns = got.time_ns;
     if conn.bytes_received == 0 && conn.side == Side::Opened {
         return Phase::Unanswered;
     }
@@ -132,7 +156,9 @@ fn phase(story: &Story, conn: &Conn, at_ns: u64) -> Phase {
         let ns = to.checked_sub(from?)?;
         (ns >= limits::ASKED_ABOUT.ns()).then_some(ns)
     };
-    let silent = last.bytes_received == conn.bytes_received;
+    // A FIN counts as a byte.
+    let fin = u64::from(conn.peer_closed && !last.peer_closed);
+    let silent = conn.bytes_received.saturating_sub(last.bytes_received) <= fin;
     if last.peer_closed {
         // The FIN was the last thing that came.
         let closed = last.heard_ns.and_then(|fin| paused(last.spoke_ns, fin));
@@ -142,6 +168,10 @@ fn phase(story: &Story, conn: &Conn, at_ns: u64) -> Phase {
     }
     match silent {
         true if conn.bytes_acked > last.bytes_acked => Phase::RequestSent,
+        // A FIN and a request that cross leave no sample between them.
+        true if conn.peer_closed && wrote(conn, got.late) => {
+            paused(last.spoke_ns, at_ns).map_or(moving, Phase::Closed)
+        }
         true => paused(last.heard_ns, at_ns).map_or(moving, Phase::Paused),
         false => moving,
     }
@@ -230,8 +260,12 @@ pub(crate) fn usual(pauses: &[u64]) -> Option<u64> {
         .then_some(usual)
 }
 
-/// For each server, how many connections to it a counting reset ended, in any phase.
-pub(crate) fn rule_out(whole: &Whole, counts: impl Fn(&Reset) -> bool) -> Verdict {
+/// For each server, how many connections to it a counting reset ended, in any phase; `others` are further places.
+pub(crate) fn rule_out(
+    whole: &Whole,
+    counts: impl Fn(&Reset) -> bool,
+    others: impl IntoIterator<Item = Option<Answered>>,
+) -> Verdict {
     let says = |resets: Quantity, of: u64| {
         say!(
             "{resets} arrived on {connections} to one server",
@@ -256,5 +290,5 @@ pub(crate) fn rule_out(whole: &Whole, counts: impl Fn(&Reset) -> bool) -> Verdic
             says(Quantity::of(0u64, "reset"), of),
         )])
     };
-    Verdict::nearest_or(servers.collect::<Vec<_>>(), none, NO_CONNECT)
+    Verdict::nearest_or(servers.chain(others).collect::<Vec<_>>(), none, NO_CONNECT)
 }

@@ -108,6 +108,8 @@ fn closed_by_both(unanswered: u64) -> Fixture {
             EventKind::State => event.old_state = Some(TcpState::LastAck),
             _ => event.state = Some(TcpState::LastAck),
         }
+        // Nothing but its own FIN was left.
+        event.bytes_unacked = event.bytes_unacked.map(|_| 1);
     }
     let (addr, port, _) = synth::place(AT);
     f.requests.push(recording::tables::Request {
@@ -131,6 +133,96 @@ fn a_program_that_reads_the_fin_and_closes_has_lost_its_request() {
     assert_eq!(number(&f, "never_answered"), &Number::Count(8));
     // It closed what it had not used again.
     assert!(found(&closed_by_both(0)).is_empty());
+}
+
+/// Samples half a second before each reset, in which nothing has moved since `idle_ms` before the reset.
+fn sampled_before(f: &mut Fixture, idle_ms: impl Fn(u32) -> f64) {
+    for (i, sample) in (0..).zip(&mut f.sockets) {
+        sample.time_ns = synth::START_NS + ((reset_ms(i) - 500.0) * 1e6) as u64;
+        sample.last_ack_recv_ms = Some((idle_ms(i) - 500.0) as u32);
+        sample.last_data_recv_ms = sample.last_ack_recv_ms;
+        sample.last_data_sent_ms = sample.last_ack_recv_ms;
+    }
+}
+
+/// A request and the FIN of an idle timeout cross: the program reads the FIN and closes, then the reset comes.
+fn crossed(unacked: u32, idle_ms: impl Fn(u32) -> f64) -> Fixture {
+    let mut f = pool(8);
+    for event in f.events.iter_mut() {
+        match event.kind {
+            EventKind::State => event.old_state = Some(TcpState::LastAck),
+            _ => event.state = Some(TcpState::LastAck),
+        }
+        event.bytes_unacked = event.bytes_unacked.map(|_| unacked);
+        // The FIN.
+        event.bytes_received = event.bytes_received.map(|_| 1);
+    }
+    sampled_before(&mut f, idle_ms);
+    f
+}
+
+#[test]
+fn a_request_that_crosses_the_fin() {
+    let f = only(&crossed(201, |i| 1_010.0 + f64::from(i)), ID);
+    assert!(f.title.contains("as requests come: 8 of 8"), "{}", f.title);
+    assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
+    let close = Change::CloseIdle {
+        to: AT.into(),
+        seconds: 1,
+    };
+    assert_eq!(f.advice[0].change, Some(close));
+    // Only the FIN of its own was under way: it closed what it had not used.
+    assert!(found(&crossed(1, |i| 1_010.0 + f64::from(i))).is_empty());
+    // No pause: data was under way, and the server cut it off.
+    assert!(found(&crossed(201, |i| 600.0 + f64::from(i))).is_empty());
+    // Pauses of all lengths.
+    assert!(found(&crossed(201, |i| 1_010.0 + f64::from(i) * 400.0)).is_empty());
+}
+
+/// The same, recorded at the server.
+fn met_at_the_server(reason: &'static str, idle_ms: impl Fn(u32) -> f64) -> Fixture {
+    let mut f = Fixture::new();
+    f.listen(synth::Listen::default());
+    for i in 0..8 {
+        f.break_off(Broken {
+            dial: Dial {
+                client: None,
+                from: format!("10.79.0.2:{}", 30_000 + i),
+                at_ms: 500.0,
+                took_ms: 0.0,
+                older: true,
+                ..Dial::default()
+            },
+            at_ms: reset_ms(i),
+            reason: Some(reason),
+            from: TcpState::FinWait1,
+            moved: [0, 0],
+            ..Broken::default()
+        });
+    }
+    sampled_before(&mut f, idle_ms);
+    f
+}
+
+#[test]
+fn a_server_that_closes_as_requests_come() {
+    let idle_ms = |i| 1_010.0 + f64::from(i);
+    let f = only(&met_at_the_server("TCP_ABORT_ON_DATA", idle_ms), ID);
+    assert_eq!((f.impact.affected, f.impact.of), (8, 8));
+    assert_eq!(
+        (f.scope.pid, f.scope.role),
+        (Some(812), crate::Role::Listener)
+    );
+    let keep = Change::KeepIdle {
+        listener: "10.79.0.1:5000".into(),
+        seconds: 2,
+    };
+    assert_eq!(f.advice[0].change, Some(keep));
+    assert!(ruled_out(&f, "reset-unread-data").contains("sent 0 resets"));
+    assert!(found(&met_at_the_server("TCP_FLAGS", idle_ms)).is_empty());
+    // It closed while data was still coming: an upload that it does not want.
+    let busy = |i| 600.0 + f64::from(i);
+    assert!(found(&met_at_the_server("TCP_ABORT_ON_DATA", busy)).is_empty());
 }
 
 #[test]

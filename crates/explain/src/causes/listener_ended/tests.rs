@@ -33,7 +33,10 @@ fn recycled(workers: u32, waiting: u32) -> Fixture {
     for worker in 0..workers {
         let ends_ms = 500.0 + f64::from(worker) * 1_000.0;
         let sock = 0xffff_0000_0000_0000 + 5_000 + (u64::from(worker) << 20);
-        let (_, local_addr) = *listening.iter().find(|(s, _)| *s == sock).expect("it listens");
+        let (_, local_addr) = *listening
+            .iter()
+            .find(|(s, _)| *s == sock)
+            .expect("it listens");
         f.events.push(Event {
             time_ns: START_NS + (ends_ms * 1e6) as u64,
             kind: EventKind::State,
@@ -75,14 +78,25 @@ fn workers_that_are_recycled() {
     assert!(ruled_out(&f, "reset-by-application").contains("SO_LINGER 0"));
     let migrate = (SERVER, "net.ipv4.tcp_migrate_req=1".to_string());
     assert_eq!(sysctls(&f), [migrate]);
-    assert!(f.evidence.iter().any(|s| s.says.contains("3 other sockets")));
+    assert!(
+        f.evidence
+            .iter()
+            .any(|s| s.says.contains("3 other sockets"))
+    );
 }
 
 #[test]
 fn a_service_that_ends_alone_has_nobody_to_migrate_to() {
     let f = only(&recycled(1, 10), ID);
-    assert_eq!((f.scope.pid, f.scope.comm.as_deref()), (Some(812), Some("gunicorn")));
-    assert!(f.title.starts_with("gunicorn stopped listening"), "{}", f.title);
+    assert_eq!(
+        (f.scope.pid, f.scope.comm.as_deref()),
+        (Some(812), Some("gunicorn"))
+    );
+    assert!(
+        f.title.starts_with("gunicorn stopped listening"),
+        "{}",
+        f.title
+    );
     assert!(sysctls(&f).is_empty(), "no other socket listens");
 }
 
