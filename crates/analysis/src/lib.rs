@@ -95,7 +95,7 @@ pub use processes::{Doing, ProcessState, Processes};
 pub use profile::Profile;
 pub use refusals::{Refusals, Refused, Retry, Seen, TIME_WAIT_NS};
 pub use resends::Resends;
-pub use resets::{Got, Rejected, Resets, Sent, Why};
+pub use resets::{Got, Rejected, Resets, Sent, Stray, Why};
 pub use searches::Searches;
 pub use series::Series;
 pub use settings::Settings;

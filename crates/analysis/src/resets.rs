@@ -4,7 +4,7 @@ use ahash::{AHashMap, AHashSet};
 use recording::tables::Event;
 use recording::{Error, EventKind, Recording, RowRef, TcpState, Text};
 
-use super::conn::{Conn, ConnId};
+use super::conn::{Conn, ConnId, Side};
 use super::flags::opens;
 use super::fold::Moved;
 use super::place::{Endpoint, EventRow};
@@ -35,6 +35,8 @@ pub struct Resets {
     senders: AHashSet<(Endpoint, Endpoint)>,
     /// The sources of those.
     origins: AHashSet<Endpoint>,
+    /// Resets that found no socket for what they answer, by namespace and the address and port that it was for.
+    strays: AHashMap<(u32, Endpoint), Stray>,
     /// Packets that a firewall of this host dropped, by source and destination.
     rejected: AHashMap<(Endpoint, Endpoint), Rejected>,
     /// Resets sent, by namespace and reason.
@@ -54,6 +56,23 @@ pub struct Got {
 }
 
 impl Got {
+    /// The row that says so.
+    pub fn row(self) -> RowRef {
+        self.row.into()
+    }
+}
+
+/// A reset that this host sent because it had no socket for a segment that was not a SYN.
+#[derive(Clone, Copy, Debug)]
+pub struct Stray {
+    /// Where the segment came from.
+    pub remote: Endpoint,
+    /// When the first came.
+    pub time_ns: u64,
+    row: EventRow,
+}
+
+impl Stray {
     /// The row that says so.
     pub fn row(self) -> RowRef {
         self.row.into()
@@ -200,6 +219,20 @@ impl Resets {
             }
         }
         match kind {
+            EventKind::ResetSent if row.sock.is_none() && !opens(row.flags) => {
+                let key = (row.netns, local);
+                let (time_ns, row) = (row.time_ns, at.into());
+                if self.strays.len() < MAX_KEPT || self.strays.contains_key(&key) {
+                    let stray = Stray {
+                        remote,
+                        time_ns,
+                        row,
+                    };
+                    self.strays.entry(key).or_insert(stray);
+                } else {
+                    self.folded += 1;
+                }
+            }
             EventKind::ResetSent if row.sock.is_some() && !opens(row.flags) => {
                 let reason = row.reason.as_deref();
                 let named = Why::named(reason);
@@ -270,6 +303,15 @@ impl Resets {
     /// Whether this host sent a reset in the name of the other end of a connection.
     pub fn was_sent(&self, conn: &Conn) -> bool {
         self.senders.contains(&(conn.remote, conn.local))
+    }
+
+    /// The first reset that this host sent from this end's address and port though the segment that it answers came
+    /// from elsewhere than the end's peer, while the end was there.
+    pub fn stray(&self, conn: &Conn) -> Option<Stray> {
+        let stray = self.strays.get(&(conn.netns, conn.local))?;
+        let began = conn.side == Side::Older || conn.start_ns <= stray.time_ns;
+        let ended = conn.ended_ns.is_some_and(|ns| ns < stray.time_ns);
+        (stray.remote != conn.remote && began && !ended).then_some(*stray)
     }
 
     /// Whether this host sent any from there, also to an address that was translated on the way.

@@ -78,6 +78,7 @@ ids! {
     DAMAGED_PACKETS = "damaged-packets",
     LISTENER_ENDED = "listener-ended",
     SELF_CONNECTED = "self-connected",
+    NAT_INVALID_RESET = "nat-invalid-reset",
 }
 
 impl Id {

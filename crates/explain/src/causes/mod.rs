@@ -20,6 +20,7 @@ mod local_firewall_drop;
 mod lookup_table_growth;
 mod middlebox_strips_options;
 mod nagle_delayed_ack;
+mod nat_invalid_reset;
 mod path_drops_syn;
 mod path_loss;
 mod path_outage;
@@ -111,6 +112,7 @@ pub(crate) const ALL: &[Cause] = &[
     damaged_packets::CAUSE,
     listener_ended::CAUSE,
     self_connected::CAUSE,
+    nat_invalid_reset::CAUSE,
 ];
 
 /// Causes that have a number but that a recording does not show, and why.

@@ -65,6 +65,7 @@ const STATS: &[Stat] = &[
                 "insert_failed",
                 counter("network", ERRORS, "insert_failed", "count"),
             ),
+            ("invalid", counter("network", ERRORS, "invalid", "count")),
             (
                 "chaintoolong",
                 counter("network", ERRORS, "chain_too_long", "count"),
