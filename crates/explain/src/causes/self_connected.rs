@@ -39,7 +39,7 @@ fn all(story: &Story) -> impl Iterator<Item = SelfConnected<'_>> {
     let conns = story.conns.iter().enumerate();
     let own = conns.filter(|(_, c)| {
         let made = matches!(c.outcome, Outcome::Open | Outcome::Closed);
-        made && c.local.port != 0 && c.local == c.remote
+        made && c.local.port != 0 && !c.local.addr.is_any() && c.local == c.remote
     });
     own.map(|(id, conn)| SelfConnected {
         story,
@@ -50,7 +50,7 @@ fn all(story: &Story) -> impl Iterator<Item = SelfConnected<'_>> {
 
 fn rule_out(whole: &Whole) -> Verdict {
     let longest = all(whole.story).map(|own| own.held_ns()).max();
-    let rows = all(whole.story).filter_map(|own| own.conn.row());
+    let rows = all(whole.story).filter_map(|own| own.row());
     let of = whole.story.conns.len() as u64;
     let own = Quantity::count(all(whole.story).count() as u64).rows(rows.take(SHOWN_ROWS));
     let step = say!(
@@ -78,6 +78,12 @@ impl SelfConnected<'_> {
         ended.saturating_sub(self.began_ns())
     }
 
+    /// The row that shows it.
+    fn row(&self) -> Option<RowRef> {
+        let sampled = || Some(self.story.samples(self.conn)?.last.row);
+        self.conn.row().or_else(sampled)
+    }
+
     fn is_open(&self) -> bool {
         self.conn.ended_ns.is_none()
     }
@@ -93,7 +99,7 @@ impl SelfConnected<'_> {
 
     fn steps(&self, scope: &Scope) -> Vec<Step> {
         let (story, at, who) = (self.story, self.conn.remote, process(scope));
-        let rows = self.conn.row();
+        let rows = self.row();
         let held = Quantity::ns(self.held_ns()).rows(rows);
         let until = if self.is_open() {
             "it still is"
