@@ -299,12 +299,11 @@ fn judge(place: &Translated) -> Finding {
             format!("NAT: {n} of {of} to {at} broke as {from}'s segments came untranslated."),
             format!("Untranslated segments broke {n} of {of} to {at}."),
         ])
-        .fix(match trackers.len() != 1 {
-            true => [
-                "Have the device that translates drop invalid packets, or track liberally.".to_string(),
-            ],
-            false => ["Set nf_conntrack_tcp_be_liberal=1, or drop what is invalid.".to_string()],
-        })
+        .fix([if trackers.len() == 1 {
+            "Set nf_conntrack_tcp_be_liberal=1, or drop what is invalid.".to_string()
+        } else {
+            "Have the device that translates drop invalid packets, or track liberally.".to_string()
+        }])
         .affects(
             Impact::of(place.count(), place.of, "connections", says),
             Lost::elsewhere(hung_ns),

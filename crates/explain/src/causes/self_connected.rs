@@ -161,9 +161,10 @@ impl SelfConnected<'_> {
         let known = now
             .bytes()
             .all(|b| b.is_ascii_digit() || b == b',' || b == b'-');
-        match now.is_empty() || !known {
-            true => self.conn.remote.port.to_string(),
-            false => format!("{now},{}", self.conn.remote.port),
+        if now.is_empty() || !known {
+            self.conn.remote.port.to_string()
+        } else {
+            format!("{now},{}", self.conn.remote.port)
         }
     }
 
@@ -212,9 +213,10 @@ fn judge(own: &SelfConnected) -> Finding {
         _ => "A client".into(),
     };
     let held = duration(own.held_ns());
-    let (is, holds) = match own.is_open() {
-        true => ("is", "holds"),
-        false => ("was", "held"),
+    let (is, holds) = if own.is_open() {
+        ("is", "holds")
+    } else {
+        ("was", "held")
     };
     let says = format!(
         "{} {holds} the port for {held}: no server can bind it, and whatever the client sends comes back to it.",
@@ -228,12 +230,13 @@ fn judge(own: &SelfConnected) -> Finding {
             format!("A client {is} connected to itself at {at}, and {holds} the port."),
         ])
         .fix([
-            match own.is_open() {
-                true => format!(
+            if own.is_open() {
+                format!(
                     "End that connection, and reserve port {} (ip_local_reserved_ports).",
                     at.port
-                ),
-                false => format!("Keep port {} out of the search for local ports.", at.port),
+                )
+            } else {
+                format!("Keep port {} out of the search for local ports.", at.port)
             },
             "Keep its port out of the search for local ports.".into(),
         ])
