@@ -13,7 +13,7 @@ use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::DAMAGED_PACKETS,
-    number: "C55",
+    number: "C58",
     title: "packets arrive damaged",
     page: include_str!("damaged_packets.md"),
     layer: Layer::Network,
