@@ -90,8 +90,8 @@ macro_rules! reasons {
 
 reasons! {
     UsedUp {
-        CONSUMED "it was used up"
-        NOT_DROPPED_YET "it was not dropped"
+        SKB_CONSUMED "it was used up"
+        SKB_NOT_DROPPED_YET "it was not dropped"
         QUEUE_PURGE "its queue was emptied"
         SOCKET_CLOSE "the socket that it waited in was closed"
         UNIX_DISCONNECT "a Unix socket was connected elsewhere"
