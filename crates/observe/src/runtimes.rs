@@ -1,13 +1,13 @@
 //! What a container is called: by the state that its runtime keeps of it on this host. What is not there, or cannot be
 //! read, leaves the id.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use recording::{Home, is_name};
 use serde::Deserialize;
-use std::collections::HashMap;
 
 /// A configuration of a container has some ten kilobytes.
 const MAX_BYTES: u64 = 1 << 20;
@@ -77,7 +77,7 @@ fn name_below(root: &Path, path: &str) -> Option<String> {
 }
 
 /// What the annotations of the two runtimes of Kubernetes say, or nerdctl's.
-fn bundle(file: &PathBuf) -> Option<String> {
+fn bundle(file: &Path) -> Option<String> {
     let kept: Bundle = read(file)?;
     let of = |keys: [&str; 2]| {
         keys.iter()
