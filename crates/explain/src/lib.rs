@@ -23,6 +23,7 @@ mod explanation;
 mod filter_findings;
 mod finding;
 mod found;
+mod handshakes;
 mod id;
 mod inquiry;
 mod judge;
@@ -34,6 +35,7 @@ mod lost;
 mod matters;
 mod modes;
 mod moment;
+mod named;
 mod not_tcp;
 mod options;
 mod other_family;
@@ -82,6 +84,7 @@ pub use finding::{
     Step,
 };
 pub use found::Found;
+pub use handshakes::on_new_connections;
 pub use id::Id;
 pub use layer::Layer;
 pub use line::Line;

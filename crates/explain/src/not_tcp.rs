@@ -1,11 +1,13 @@
 //! Whose time it was when it was not TCP's: that of the recorded command, or that of a service's own side.
 
 use analysis::account::{Parts, Percentiles, Requests, Role, Service};
-use analysis::words::{duration, list, percent, rounded};
+use analysis::words::{list, percent, rounded};
 use serde::{Deserialize, Serialize};
 
 use crate::command::CommandTime;
+use crate::handshakes::Handshakes;
 use crate::limits;
+use crate::named::{name, seconds};
 
 /// Whose time it was, where it was not TCP's: the answer where there is no finding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,16 +32,44 @@ pub enum TimeOf {
     Application,
     /// The peer that was asked.
     Peer,
+    /// Handshakes of connections that a caller could have kept.
+    Handshakes,
 }
 
-/// The command's, where it was asked about; else that of the service whose requests took most time.
+impl TimeOf {
+    /// What its sentence begins with.
+    pub fn label(self) -> &'static str {
+        match self {
+            TimeOf::Command | TimeOf::Application | TimeOf::Peer => "NOT TCP",
+            TimeOf::Handshakes => "HANDSHAKES",
+        }
+    }
+}
+
+/// The command's, where it was asked about; else that of the service whose requests took most time, or of the
+/// handshakes before them.
 pub(crate) fn not_tcp(command: Option<&CommandTime>, services: &[Service]) -> Option<NotTcp> {
     let command = command.map(|command| NotTcp {
         whose: TimeOf::Command,
         share: rounded(command.without_tcp_s / command.ran_s),
         says: command.says.clone(),
     });
-    command.or_else(|| of_services(services))
+    command
+        .or_else(|| of_handshakes(services))
+        .or_else(|| of_services(services))
+}
+
+/// Where connecting anew took more than any service's own side took of its requests.
+fn of_handshakes(services: &[Service]) -> Option<NotTcp> {
+    let most = Handshakes::most(services)?;
+    let asked = services.iter().filter_map(|s| s.requests.as_ref());
+    let own = asked.map(|r| r.whose_s.application.max(r.whose_s.peer));
+    let longest_s = own.fold(0.0, f64::max);
+    (most.took_s() >= longest_s).then(|| NotTcp {
+        whose: TimeOf::Handshakes,
+        share: rounded(most.share()),
+        says: most.says(),
+    })
 }
 
 fn of_services(services: &[Service]) -> Option<NotTcp> {
@@ -129,14 +159,6 @@ fn of_services(services: &[Service]) -> Option<NotTcp> {
         share: rounded(its_own / r.total_s),
         says,
     })
-}
-
-/// Who asks or answers.
-fn name(service: &Service) -> String {
-    match (&service.comm, service.pid) {
-        (Some(comm), Some(pid)) => format!("{comm} (pid {pid})"),
-        _ => "a client here".into(),
-    }
 }
 
 /// That few answers take most.
@@ -289,11 +311,6 @@ fn meanwhile(r: &Requests) -> String {
     format!(", {} of them {doing}", each(longest))
 }
 
-/// A time in words.
-fn seconds(s: f64) -> String {
-    duration((s.max(0.0) * 1e9) as u64)
-}
-
 #[cfg(test)]
 mod tests {
     use analysis::account::{Spent, Whose};
@@ -336,6 +353,7 @@ mod tests {
             samples: 0,
             total_s: 0.5,
             spent_s: Spent::default(),
+            opened: None,
             requests: Some(requests),
         }
     }

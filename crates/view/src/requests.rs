@@ -2,18 +2,28 @@
 
 use analysis::words::{duration, percent, plural};
 use explain::account::{Parts, Requests, Role, Slept, Slow, Thinking};
-use explain::limits;
+use explain::{Service, limits, on_new_connections};
 
 /// Smaller shares of the time of a service's requests, and of one of them, are not printed.
 const SHOWN_PART: f64 = 0.005;
 const SHOWN_PART_OF_ONE: f64 = 0.05;
 
 /// One service's; `None` when it had no request.
-pub(crate) fn line(role: Role, r: &Requests) -> Option<String> {
+pub(crate) fn of_service(service: &Service) -> Option<String> {
+    let requests = service.requests.as_ref()?;
+    line(service.role, requests, on_new_connections(service))
+}
+
+/// `on` is how they came by their connections.
+fn line(role: Role, r: &Requests, on: Option<String>) -> Option<String> {
     if r.exchanges + r.open + r.unanswered == 0 {
         return None;
     }
-    let mut says = vec![plural(r.exchanges, "request")];
+    let number = plural(r.exchanges, "request");
+    let mut says = vec![match on {
+        Some(on) => format!("{number} {on}"),
+        None => number,
+    }];
     let ended = r.slowest.iter().find(|slow| !slow.open);
     match (&r.response, ended) {
         (Some(_), Some(slow)) if r.exchanges < limits::ENOUGH.count() => {
@@ -269,7 +279,7 @@ mod tests {
 
     #[test]
     fn whose_time_it_was_is_told_from_the_largest_share_down() {
-        let says = line(Role::Server, &thinks()).unwrap();
+        let says = line(Role::Server, &thinks(), None).unwrap();
         assert_eq!(
             says,
             "100 requests, p50 640 ms, p99 640 ms: application 98 % (service time 95 % (waiting for a CPU \
@@ -281,7 +291,7 @@ mod tests {
     fn what_threads_did_is_not_told_where_each_serves_several_requests() {
         let mut r = thinks();
         (r.thinking.alone, r.thinking.runqueue) = (12.0, 1.0);
-        let says = line(Role::Server, &r).unwrap();
+        let says = line(Role::Server, &r, None).unwrap();
         assert!(
             says.contains("(service time 95 %, not reading 3 %)"),
             "{says}"
@@ -310,7 +320,7 @@ mod tests {
             }],
             ..Slow::default()
         }];
-        let says = line(Role::Server, &r).unwrap();
+        let says = line(Role::Server, &r, None).unwrap();
         let end = "The oldest is not answered after 4 s ([::]:0 ↔ [::]:0): service time 4 s; its thread \
                    slept 3.9 s in recvfrom until 10.0.2.7:5432 answered";
         assert!(says.ends_with(end), "{says}");
@@ -318,10 +328,10 @@ mod tests {
 
     #[test]
     fn few_and_multiplexed_ones_have_no_percentiles() {
-        assert_eq!(line(Role::Client, &Requests::default()), None);
+        assert_eq!(line(Role::Client, &Requests::default(), None), None);
         let mut r = thinks();
         (r.multiplexed, r.response) = (true, None);
-        let says = line(Role::Server, &r).unwrap();
+        let says = line(Role::Server, &r, None).unwrap();
         assert!(says.starts_with("100 requests, multiplexed: "), "{says}");
         let mut r = thinks();
         r.exchanges = 1;
@@ -329,7 +339,7 @@ mod tests {
             took_s: 2.0,
             ..Slow::default()
         }];
-        let says = line(Role::Client, &r).unwrap();
+        let says = line(Role::Client, &r, None).unwrap();
         assert!(says.starts_with("1 request, 2 s: "), "{says}");
     }
 }

@@ -75,11 +75,7 @@ fn states(spent: &Spent) -> String {
 /// One service: whose, how much, and its states, the longest first.
 pub fn account(service: &Service) -> String {
     let place = named(service.role, service.at, &service.comm, service.pid);
-    let requests = service
-        .requests
-        .as_ref()
-        .map(|r| requests::line(service.role, r));
-    if let Some(requests) = requests.flatten() {
+    if let Some(requests) = requests::of_service(service) {
         return format!("{place}: {requests}");
     }
     format!(
