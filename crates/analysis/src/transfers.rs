@@ -22,6 +22,8 @@ const MIN_FLIGHT: f64 = 4.0;
 const PEAK_US: u64 = 100_000;
 /// No connection was busy for longer than 12 days of a recording: a larger value is made up, µs.
 const LONGEST_US: u64 = 1 << 40;
+/// A ceiling of the pacing rate from this on is none: all bits set, of a field that was 32 bits wide once.
+const LEAST_UNPACED: u64 = u32::MAX as u64;
 /// What is received comes in segments of at least this many bytes, as far as is known: the default MSS (RFC 9293,
 /// 3.7.1).
 const LEAST_MSS: u32 = 536;
@@ -77,6 +79,13 @@ pub struct Transfer {
     /// Samples in which less than a segment was unsent, although the windows had room for it,
     /// something was in flight, and neither TCP_NODELAY nor TCP_CORK was set: Nagle's algorithm held it.
     pub held: u32,
+    /// Samples in which less than a segment was unsent with nothing in flight and room in both windows: its program asked
+    /// the kernel to wait for more (TCP_CORK, MSG_MORE).
+    pub kept_back: u32,
+    /// Of these, those in which TCP_CORK was set.
+    pub corked: u32,
+    /// Rows of some of them.
+    pub kept_back_rows: Vec<RowRef>,
     /// Samples in which the application had left something to read, and the most it left, bytes.
     pub unread: u32,
     /// Bytes received and not read, per sample.
@@ -365,6 +374,13 @@ impl Transfer {
         if self.nagle && unacked > 0 && unsent > 0 && unsent < self.mss && room {
             self.held += 1;
             keep(&mut self.rows, at);
+        }
+        // A paced sender waits for its time.
+        let paced = row.max_pacing_rate.is_some_and(|rate| rate < LEAST_UNPACED);
+        if unacked == 0 && unsent > 0 && unsent < self.mss && room && !paced {
+            self.kept_back += 1;
+            self.corked += u32::from(row.corked == Some(true));
+            keep(&mut self.kept_back_rows, at);
         }
         let unread = row.recv_queue.unwrap_or(0);
         if unread > 0 {

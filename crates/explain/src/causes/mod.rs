@@ -6,6 +6,7 @@ mod bufferbloat;
 mod connection_refused;
 mod conntrack_full;
 mod conntrack_insert_failed;
+mod corked_messages;
 mod cpu_contention;
 mod cpu_saturated;
 mod descriptors_exhausted;
@@ -105,6 +106,7 @@ pub(crate) const ALL: &[Cause] = &[
     half_open::CAUSE,
     cpu_saturated::CAUSE,
     path_outage::CAUSE,
+    corked_messages::CAUSE,
 ];
 
 /// Causes that have a number but that a recording does not show, and why.
