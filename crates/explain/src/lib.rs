@@ -31,6 +31,7 @@ mod kernel;
 mod layer;
 pub mod limits;
 mod line;
+mod lockstep;
 mod lost;
 mod matters;
 mod modes;

@@ -1,5 +1,6 @@
 //! Whose time it was when it was not TCP's: that of the recorded command, or that of a service's own side.
 
+use analysis::Story;
 use analysis::account::{Parts, Percentiles, Requests, Role, Service};
 use analysis::words::{list, percent, rounded};
 use serde::{Deserialize, Serialize};
@@ -7,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::command::CommandTime;
 use crate::handshakes::Handshakes;
 use crate::limits;
+use crate::lockstep::Lockstep;
 use crate::named::{name, seconds};
 
 /// Whose time it was, where it was not TCP's: the answer where there is no finding.
@@ -34,6 +36,8 @@ pub enum TimeOf {
     Peer,
     /// Handshakes of connections that a caller could have kept.
     Handshakes,
+    /// A stream of which each part waits for a word of the other side.
+    RoundTrips,
 }
 
 impl TimeOf {
@@ -42,34 +46,50 @@ impl TimeOf {
         match self {
             TimeOf::Command | TimeOf::Application | TimeOf::Peer => "NOT TCP",
             TimeOf::Handshakes => "HANDSHAKES",
+            TimeOf::RoundTrips => "ROUND TRIPS",
         }
     }
 }
 
-/// The command's, where it was asked about; else that of the service whose requests took most time, or of the
-/// handshakes before them.
-pub(crate) fn not_tcp(command: Option<&CommandTime>, services: &[Service]) -> Option<NotTcp> {
+/// The command's, where it was asked about; else that of the service whose requests took most time, or of the round
+/// trips that its callers could have spared themselves.
+pub(crate) fn not_tcp(
+    command: Option<&CommandTime>,
+    story: &Story,
+    services: &[Service],
+) -> Option<NotTcp> {
     let command = command.map(|command| NotTcp {
         whose: TimeOf::Command,
         share: rounded(command.without_tcp_s / command.ran_s),
         says: command.says.clone(),
     });
-    command
-        .or_else(|| of_handshakes(services))
-        .or_else(|| of_services(services))
-}
-
-/// Where connecting anew took more than any service's own side took of its requests.
-fn of_handshakes(services: &[Service]) -> Option<NotTcp> {
-    let most = Handshakes::most(services)?;
+    let handshakes = Handshakes::most(services).map(|handshakes| {
+        let told = NotTcp {
+            whose: TimeOf::Handshakes,
+            share: rounded(handshakes.share()),
+            says: handshakes.says(),
+        };
+        (handshakes.took_s(), told)
+    });
+    let lockstep = Lockstep::most(story, services).map(|lockstep| {
+        let told = NotTcp {
+            whose: TimeOf::RoundTrips,
+            share: rounded(lockstep.share()),
+            says: lockstep.says(),
+        };
+        (lockstep.took_s(), told)
+    });
+    // More than any service's own side took of its requests.
     let asked = services.iter().filter_map(|s| s.requests.as_ref());
     let own = asked.map(|r| r.whose_s.application.max(r.whose_s.peer));
     let longest_s = own.fold(0.0, f64::max);
-    (most.took_s() >= longest_s).then(|| NotTcp {
-        whose: TimeOf::Handshakes,
-        share: rounded(most.share()),
-        says: most.says(),
-    })
+    let spared = handshakes.into_iter().chain(lockstep);
+    let spared = spared.max_by(|a, b| a.0.total_cmp(&b.0));
+    let first = spared.clone().filter(|(s, _)| *s >= longest_s);
+    command
+        .or_else(|| first.map(|(_, told)| told))
+        .or_else(|| of_services(services))
+        .or_else(|| spared.map(|(_, told)| told))
 }
 
 fn of_services(services: &[Service]) -> Option<NotTcp> {

@@ -63,7 +63,7 @@ pub(crate) fn of_story(
     let (mut account, folded) = account::account(story);
     filter_findings::services(&mut account, recording, &options.filter)?;
     summary.symptoms = symptoms(story, &account);
-    summary.not_tcp = not_tcp(summary.command.as_ref(), &account);
+    summary.not_tcp = not_tcp(summary.command.as_ref(), story, &account);
     summary.matched = filter_findings::saw(story, &options.filter, &account);
     let little = judged.little.iter().map(|(f, _)| f);
     let claiming: Vec<_> = findings.iter().chain(little).collect();

@@ -51,6 +51,9 @@ limits! {
     /// If the 99th percentile is at least this many times the median, that one exchange in a hundred is what users
     /// notice.
     ANSWER_TAIL = 10, Times, Sampling;
+    /// What comes between two words of the other side is a stream in parts, and no message, from this many segments on:
+    /// a message of ten fits the first window of its connection.
+    STREAM_SEGMENTS = 11, Segments, Rfc;
     /// Handshakes that a kept connection would have spared count from this share of what callers wait. Over TLS 1.2 the
     /// TCP handshake is one of the four round trips of a request, without TLS one of two; the rest is room for the
     /// service time.
