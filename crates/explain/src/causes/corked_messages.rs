@@ -146,9 +146,10 @@ impl Sender<'_> {
     /// The option that the samples show; MSG_MORE is not to be seen in a socket.
     fn option(&self) -> &'static str {
         let corked = self.sum(|e| e.transfer.corked);
-        match limits::MOST.reached(corked, self.samples().0) {
-            true => "TCP_CORK",
-            false => "MSG_MORE",
+        if limits::MOST.reached(corked, self.samples().0) {
+            "TCP_CORK"
+        } else {
+            "MSG_MORE"
         }
     }
 
