@@ -62,7 +62,10 @@ fn by_service(story: &Story) -> Vec<Sender<'_>> {
 fn find(story: &Story) -> Vec<Finding> {
     let mut senders = by_service(story);
     for sender in &mut senders {
-        sender.kept.retain(|e| e.transfer.kept_back > 0);
+        // What a queue of this host refuses stays unsent, too, until a timer tries again.
+        sender
+            .kept
+            .retain(|e| e.transfer.kept_back > 0 && story.dropped(e.conn) == 0);
     }
     senders.retain(|s| s.samples().0 >= limits::A_FEW.count());
     senders.iter().map(Sender::judge).collect()
