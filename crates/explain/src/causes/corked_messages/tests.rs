@@ -61,6 +61,19 @@ fn what_waits_for_another_reason_is_not_kept_back() {
 }
 
 #[test]
+fn what_a_queue_of_this_host_refuses_is_not_kept_back() {
+    let mut f = Fixture::new();
+    f.listen(Listen::default());
+    f.flow(Flow {
+        answers: true,
+        unacked: 0,
+        dropped: 1,
+        ..cases::held()
+    });
+    assert!(found(&f).iter().all(|f| f.cause != ID));
+}
+
+#[test]
 fn a_few_of_many_samples_are_how_it_is_meant() {
     let mut f = answers(|s| s.notsent_bytes = Some(0));
     let server = f.sockets.iter_mut().filter(|s| s.netns == SERVER);
