@@ -22,6 +22,8 @@ const MIN_FLIGHT: f64 = 4.0;
 const PEAK_US: u64 = 100_000;
 /// No connection was busy for longer than 12 days of a recording: a larger value is made up, µs.
 const LONGEST_US: u64 = 1 << 40;
+/// A ceiling of the pacing rate from this on is none: all bits set, of a field that was 32 bits wide once.
+const LEAST_UNPACED: u64 = u32::MAX as u64;
 /// What is received comes in segments of at least this many bytes, as far as is known: the default MSS (RFC 9293,
 /// 3.7.1).
 const LEAST_MSS: u32 = 536;
@@ -77,8 +79,17 @@ pub struct Transfer {
     /// Samples in which less than a segment was unsent, although the windows had room for it,
     /// something was in flight, and neither TCP_NODELAY nor TCP_CORK was set: Nagle's algorithm held it.
     pub held: u32,
+    /// Samples in which less than a segment was unsent with nothing in flight and room in both windows: its program asked
+    /// the kernel to wait for more (TCP_CORK, MSG_MORE).
+    pub kept_back: u32,
+    /// Of these, those in which TCP_CORK was set.
+    pub corked: u32,
+    /// Rows of some of them.
+    pub kept_back_rows: Vec<RowRef>,
     /// Samples in which the application had left something to read, and the most it left, bytes.
     pub unread: u32,
+    /// Bytes received and not read at the base, and in the last sample.
+    left: (u32, u32),
     /// Bytes received and not read, per sample.
     pub unread_bytes: Vec<u32>,
     /// Samples in which the window offered to the peer had no room for two segments.
@@ -128,6 +139,7 @@ struct Counts {
     acked: u64,
     received: u64,
     segments: u64,
+    segments_in: u64,
     delivered: u64,
     dsacks: u64,
     reordered: u64,
@@ -275,6 +287,7 @@ impl Transfer {
             acked: row.bytes_acked.unwrap_or(0),
             received: row.bytes_received.unwrap_or(0),
             segments: row.data_segs_out.unwrap_or(0).into(),
+            segments_in: row.data_segs_in.unwrap_or(0).into(),
             delivered: row.delivered.unwrap_or(0).into(),
             dsacks: row.dsack_dups.unwrap_or(0).into(),
             reordered: row.reord_seen.unwrap_or(0).into(),
@@ -286,6 +299,7 @@ impl Transfer {
             // A connection that we saw open has counted from zero since then.
             self.base = established_ns.map_or(counts, |_| Counts::default());
             self.base_ns = established_ns.unwrap_or(row.time_ns);
+            self.left.0 = established_ns.map_or(row.recv_queue.unwrap_or(0), |_| 0);
             self.congestion = row.congestion.clone().unwrap_or_default();
         }
         let acked = counts.acked.saturating_sub(self.last.acked);
@@ -366,7 +380,15 @@ impl Transfer {
             self.held += 1;
             keep(&mut self.rows, at);
         }
+        // A paced sender waits for its time.
+        let paced = row.max_pacing_rate.is_some_and(|rate| rate < LEAST_UNPACED);
+        if unacked == 0 && unsent > 0 && unsent < self.mss && room && !paced {
+            self.kept_back += 1;
+            self.corked += u32::from(row.corked == Some(true));
+            keep(&mut self.kept_back_rows, at);
+        }
         let unread = row.recv_queue.unwrap_or(0);
+        self.left.1 = unread;
         if unread > 0 {
             self.unread += 1;
             if self.unread_bytes.len() < KEPT_RTTS {
@@ -394,9 +416,20 @@ impl Transfer {
         self.last.received.saturating_sub(self.base.received)
     }
 
+    /// Bytes that its application read: the receive buffer took the others.
+    pub fn read(&self) -> u64 {
+        let came = self.received().saturating_add(self.left.0.into());
+        came.saturating_sub(self.left.1.into())
+    }
+
     /// Segments with data that were sent, those retransmitted included.
     pub fn segments(&self) -> u64 {
         self.last.segments.saturating_sub(self.base.segments)
+    }
+
+    /// Segments with data that came.
+    pub fn segments_in(&self) -> u64 {
+        self.last.segments_in.saturating_sub(self.base.segments_in)
     }
 
     /// Segments that the peer said it had got twice.

@@ -256,6 +256,13 @@ pub enum Change {
         /// Address and port they write to; of a server's answers, where it listens.
         to: String,
     },
+    /// Take TCP_CORK off, or write without MSG_MORE, where a message ends.
+    Uncork {
+        /// Inode of the namespace of those who write.
+        netns: u32,
+        /// Address and port they write to; of a server's answers, where it listens.
+        to: String,
+    },
     /// Let the application close without SO_LINGER 0.
     CloseGently {
         /// Address and port where it listens.

@@ -55,6 +55,7 @@ ids! {
     TCP_MEMORY_PRESSURE = "tcp-memory-pressure",
     TIME_WAIT_TABLE_FULL = "time-wait-table-full",
     PATH_OUTAGE = "path-outage",
+    CORKED_MESSAGES = "corked-messages",
     PEER_GONE = "peer-gone",
     CONNTRACK_FULL = "conntrack-full",
     LOOKUP_TABLE_GROWTH = "lookup-table-growth",

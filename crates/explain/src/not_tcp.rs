@@ -1,13 +1,17 @@
 //! Whose time it was when it was not TCP's: that of the recorded command, or that of a service's own side.
 
+use analysis::Story;
 use analysis::account::{Parts, Percentiles, Requests, Role, Service, Slow};
-use analysis::words::{duration, list, percent, rounded};
+use analysis::words::{list, percent, rounded};
 use recording::Waker;
 use serde::{Deserialize, Serialize};
 
 use crate::command::CommandTime;
+use crate::handshakes::Handshakes;
 use crate::limits;
+use crate::lockstep::Lockstep;
 use crate::name_waits::NameWaits;
+use crate::named::{name, seconds};
 
 /// Whose time it was, where it was not TCP's: the answer where there is no finding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,35 +38,76 @@ pub enum TimeOf {
     Peer,
     /// A name server that programs waited for.
     NameServer,
+    /// Handshakes of connections that a caller could have kept.
+    Handshakes,
+    /// A stream of which each part waits for a word of the other side.
+    RoundTrips,
 }
 
-/// The command's, where it was asked about; else that of the name server or the service for which was waited longest.
+impl TimeOf {
+    /// What its sentence begins with.
+    pub fn label(self) -> &'static str {
+        match self {
+            TimeOf::Command | TimeOf::Application | TimeOf::Peer | TimeOf::NameServer => "NOT TCP",
+            TimeOf::Handshakes => "HANDSHAKES",
+            TimeOf::RoundTrips => "ROUND TRIPS",
+        }
+    }
+}
+
+/// The command's, where it was asked about; else that of the name server or the service for which was waited longest,
+/// or of the round trips that callers could have spared themselves.
 pub(crate) fn not_tcp(
     command: Option<&CommandTime>,
     names: Option<&NameWaits>,
+    story: &Story,
     services: &[Service],
-    seconds: f64,
 ) -> Option<NotTcp> {
     let command = command.map(|command| NotTcp {
         whose: TimeOf::Command,
         share: rounded(command.without_tcp_s / command.ran_s),
         says: command.says.clone(),
     });
-    command.or_else(|| {
-        // A service that looks names up is as slow as these are.
-        let served = services.iter().filter_map(|s| s.requests.as_ref());
-        let served_s = served.map(|r| r.total_s).fold(0.0, f64::max);
-        let names = names.filter(|n| n.total_s() >= limits::MOST.share() * served_s);
-        names.map_or_else(
-            || of_services(services),
-            |names| {
-                Some(NotTcp {
-                    whose: TimeOf::NameServer,
-                    share: rounded((names.total_s() / seconds.max(names.total_s())).min(1.0)),
-                    says: names.says() + ".",
-                })
-            },
-        )
+    let handshakes = Handshakes::most(services).map(|handshakes| {
+        let told = NotTcp {
+            whose: TimeOf::Handshakes,
+            share: rounded(handshakes.share()),
+            says: handshakes.says(),
+        };
+        (handshakes.took_s(), told)
+    });
+    let lockstep = Lockstep::most(story, services).map(|lockstep| {
+        let told = NotTcp {
+            whose: TimeOf::RoundTrips,
+            share: rounded(lockstep.share()),
+            says: lockstep.says(),
+        };
+        (lockstep.took_s(), told)
+    });
+    // More than any service's own side took of its requests.
+    let asked = services.iter().filter_map(|s| s.requests.as_ref());
+    let own = asked.map(|r| r.whose_s.application.max(r.whose_s.peer));
+    let longest_s = own.fold(0.0, f64::max);
+    let spared = handshakes.into_iter().chain(lockstep);
+    let spared = spared.max_by(|a, b| a.0.total_cmp(&b.0));
+    let first = spared.clone().filter(|(s, _)| *s >= longest_s);
+    command
+        .or_else(|| of_names(names, services, story.seconds()))
+        .or_else(|| first.map(|(_, told)| told))
+        .or_else(|| of_services(services))
+        .or_else(|| spared.map(|(_, told)| told))
+}
+
+/// That of a name server for which was waited as long as for any service: one that looks names up is as slow as these
+/// are.
+fn of_names(names: Option<&NameWaits>, services: &[Service], seconds: f64) -> Option<NotTcp> {
+    let served = services.iter().filter_map(|s| s.requests.as_ref());
+    let served_s = served.map(|r| r.total_s).fold(0.0, f64::max);
+    let names = names.filter(|n| n.total_s() >= limits::MOST.share() * served_s)?;
+    Some(NotTcp {
+        whose: TimeOf::NameServer,
+        share: rounded((names.total_s() / seconds.max(names.total_s())).min(1.0)),
+        says: names.says() + ".",
     })
 }
 
@@ -184,18 +229,6 @@ fn is_event(services: &[Service], service: &Service, r: &Requests) -> bool {
     let ended = r.slowest.iter().filter(|slow| !slow.open);
     let events = ended.clone().filter(|slow| is_event(slow)).count() as u64;
     events > 0 && limits::MOST.reached(events, ended.count() as u64)
-}
-
-/// Who asks or answers.
-fn name(service: &Service) -> String {
-    match (&service.comm, service.pid) {
-        (Some(comm), Some(pid)) => {
-            let home = service.home.as_ref();
-            let home = home.map_or(String::new(), |home| format!(", {home}"));
-            format!("{comm} (pid {pid}{home})")
-        }
-        _ => "a client here".into(),
-    }
 }
 
 /// That few answers take most.
@@ -391,11 +424,6 @@ fn meanwhile(r: &Requests) -> String {
     format!(", {} of it {doing}", each(longest))
 }
 
-/// A time in words.
-fn seconds(s: f64) -> String {
-    duration((s.max(0.0) * 1e9) as u64)
-}
-
 #[cfg(test)]
 mod tests {
     use analysis::account::{Slept, Spent, Whose};
@@ -440,6 +468,7 @@ mod tests {
             samples: 0,
             total_s: 0.5,
             spent_s: Spent::default(),
+            opened: None,
             requests: Some(requests),
         }
     }

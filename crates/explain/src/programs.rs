@@ -45,6 +45,39 @@ pub(crate) fn at_its_limit(scope: &Scope) -> Option<String> {
     ))
 }
 
+/// Options by which programs that transfer limit their own rate.
+const OWN_RATE: &[(&str, &str)] = &[
+    ("curl", "--limit-rate"),
+    ("wget", "--limit-rate"),
+    ("rsync", "--bwlimit"),
+    ("rclone", "--bwlimit"),
+    ("aria2c", "--max-download-limit"),
+    ("aria2c", "--max-overall-download-limit"),
+    ("scp", "-l"),
+    ("pv", "-L"),
+    ("pv", "--rate-limit"),
+    ("mbuffer", "-r"),
+    ("mbuffer", "-R"),
+];
+
+/// The option and its value in the command line of a scope by which the program limits its own rate.
+pub(crate) fn own_rate(scope: &Scope) -> Option<String> {
+    let line = scope.cmdline.as_deref()?;
+    let name = program(line)?;
+    let mut words = line.split_whitespace();
+    while let Some(word) = words.next() {
+        let (option, value) = match word.split_once('=') {
+            Some((option, value)) => (option, Some(value)),
+            None => (word, None),
+        };
+        if OWN_RATE.contains(&(name, option)) {
+            let value = value.or_else(|| words.next())?;
+            return Some(format!("{option} {value}"));
+        }
+    }
+    None
+}
+
 /// The program of a command line: `nginx: worker process`, `/usr/bin/python3 x.py`.
 fn program(cmdline: &str) -> Option<&str> {
     let first = cmdline.split_whitespace().next()?;
@@ -110,6 +143,30 @@ fn connections(program: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_option_that_limits_the_rate_is_found_with_its_value() {
+        let own = |cmdline: &str| {
+            own_rate(&Scope {
+                cmdline: Some(cmdline.into()),
+                ..Scope::default()
+            })
+        };
+        let limit = |says: &str| Some(says.to_string());
+        assert_eq!(
+            own("/usr/bin/curl -s --limit-rate 2M http://a/"),
+            limit("--limit-rate 2M")
+        );
+        assert_eq!(
+            own("wget --limit-rate=200k http://a/"),
+            limit("--limit-rate 200k")
+        );
+        assert_eq!(own("curl http://a/--limit-rate"), None);
+        assert_eq!(own("curl --limit-rate"), None);
+        assert_eq!(own("scp -l 800 a b:"), limit("-l 800"));
+        // To another program the same option is something else.
+        assert_eq!(own("ls -l 800"), None);
+    }
 
     fn said(comm: &str, cmdline: &str) -> Option<String> {
         let scope = Scope {

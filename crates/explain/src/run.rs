@@ -70,8 +70,7 @@ pub(crate) fn of_story(
     filter_findings::services(&mut account, recording, &options.filter)?;
     summary.symptoms = symptoms(story, &account);
     let names = name_waits(story, &recording.manifest, &options.filter);
-    let seconds = story.seconds();
-    summary.not_tcp = not_tcp(summary.command.as_ref(), names.as_ref(), &account, seconds);
+    summary.not_tcp = not_tcp(summary.command.as_ref(), names.as_ref(), story, &account);
     let told = summary.not_tcp.as_ref().map(|told| told.whose);
     let has_names = names.is_some();
     let untold = names.filter(|_| told != Some(TimeOf::NameServer));

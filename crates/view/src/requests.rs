@@ -2,18 +2,27 @@
 
 use analysis::words::{duration, percent, plural};
 use explain::account::{Parts, Requests, Role, Slept, Slow, Thinking};
-use explain::limits;
+use explain::{Service, limits, on_new_connections};
 
 /// Smaller shares of the time of a service's requests, and of one of them, are not printed.
 const SHOWN_PART: f64 = 0.005;
 const SHOWN_PART_OF_ONE: f64 = 0.05;
 
-/// How many one service had, and how long they took; `None` when it had none.
-pub(crate) fn counted(r: &Requests) -> Option<String> {
+/// How many a service had, on what connections, and how long they took; `None` when it had none.
+pub(crate) fn counted(service: &Service) -> Option<String> {
+    count(service.requests.as_ref()?, on_new_connections(service))
+}
+
+/// `on` is how they came by their connections.
+fn count(r: &Requests, on: Option<String>) -> Option<String> {
     if r.exchanges + r.open + r.unanswered == 0 {
         return None;
     }
-    let mut says = vec![plural(r.exchanges, "request")];
+    let number = plural(r.exchanges, "request");
+    let mut says = vec![match on {
+        Some(on) => format!("{number} {on}"),
+        None => number,
+    }];
     let ended = r.slowest.iter().find(|slow| !slow.open);
     match (&r.response, ended) {
         (Some(_), Some(slow)) if r.exchanges < limits::ENOUGH.count() => {
@@ -252,7 +261,7 @@ mod tests {
     use explain::account::{Percentiles, Whose};
 
     fn line(role: Role, r: &Requests) -> String {
-        counted(r).unwrap() + &of_their_time(role, r)
+        count(r, None).unwrap() + &of_their_time(role, r)
     }
 
     /// 100 requests that took 640 ms each, 610 of them service time.
@@ -335,7 +344,7 @@ mod tests {
 
     #[test]
     fn few_and_multiplexed_ones_have_no_percentiles() {
-        assert_eq!(counted(&Requests::default()), None);
+        assert_eq!(count(&Requests::default(), None), None);
         let mut r = thinks();
         (r.multiplexed, r.response) = (true, None);
         let says = line(Role::Server, &r);

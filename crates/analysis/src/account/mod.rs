@@ -7,6 +7,7 @@ mod exchanges;
 mod folded;
 mod histogram;
 mod ledger;
+mod opened;
 mod owners;
 mod parts;
 mod queued;
@@ -30,6 +31,7 @@ pub(crate) use folded::FoldedEnds;
 pub use folded::Forgotten;
 pub use histogram::Percentiles;
 pub(crate) use ledger::Ledger;
+pub use opened::Opened;
 pub use parts::{Parts, Thinking, Whose};
 pub use requests::Requests;
 pub use round_trips::RoundTrips;
@@ -41,6 +43,7 @@ use crate::bounded::BoundedTree;
 use crate::conn::{Conn, ConnId};
 use crate::place::{Endpoint, Netns};
 use crate::{Story, Waited, words};
+use opened::AllOpened;
 use queued::Queued;
 use service::{MAX_SERVICES, Sums, place_by, spent};
 
@@ -77,6 +80,8 @@ pub struct Service {
     pub total_s: f64,
     /// The same by state, s: the parts sum to the total.
     pub spent_s: Spent,
+    /// The connections that were made during the recording; null where there was none.
+    pub opened: Option<Opened>,
     /// Its requests and their answers; null when they were not recorded, or there were none.
     pub requests: Option<Requests>,
 }
@@ -86,6 +91,7 @@ pub fn account(story: &Story) -> (Vec<Service>, u64) {
     let told = story.health.sees(&SourceName::Sockets);
     let queued = Queued::of(&story.conns, &story.transfers);
     let mut all: BoundedTree<ServiceKey, Sums, MAX_SERVICES> = BoundedTree::default();
+    let mut opened = AllOpened::default();
     for (id, conn) in story.conns.iter().enumerate() {
         let (role, at) = place(story, conn, told);
         let sums = all.slot((conn.netns, role, at), Sums::default);
@@ -97,6 +103,7 @@ pub fn account(story: &Story) -> (Vec<Service>, u64) {
             sums.owners.add(pid, &comm, 1);
         }
         sums.add(story.span(), conn, story.samples(conn), role);
+        opened.add((conn.netns, role, at), conn, story.end_ns);
         if let Some(shortest) = round_trip_ns(story, id as ConnId, conn) {
             if let Some(transfer) = story.transfers.of(id as ConnId) {
                 sums.queued.add(queued.beside(conn, transfer));
@@ -115,6 +122,7 @@ pub fn account(story: &Story) -> (Vec<Service>, u64) {
     requests.keys().for_each(|key| {
         all.slot(*key, Sums::default);
     });
+    let mut opened = opened.told(story);
     let folded = all.folded() + story.folded_ends.untold();
     let services = all.iter().map(|((netns, role, at), sums)| {
         let mut spent = sums.spent;
@@ -142,6 +150,7 @@ pub fn account(story: &Story) -> (Vec<Service>, u64) {
             samples: sums.samples,
             total_s: words::rounded(spent.total() as f64 / 1e9),
             spent_s: spent,
+            opened: opened.remove(&(*netns, *role, *at)),
             requests: asked,
         };
         (std::cmp::Reverse(spent.waiting()), service)

@@ -275,6 +275,20 @@ fn fix(place: &Refusals) -> [String; 2] {
             format!("Start the service that should listen on {at}, or correct the address."),
             "Start the service that should listen there, or correct the address.".into(),
         ],
+        [other, ..] if other.addr.is_any() => {
+            let (its, all) = if other.addr.ip().is_ipv4() {
+                ("IPv4", "[::]")
+            } else {
+                ("IPv6", "0.0.0.0")
+            };
+            let port = at.port;
+            [
+                format!(
+                    "It listens on {other} only: have it listen on {all}:{port} too, or connect over {its}."
+                ),
+                format!("It listens on {other} only: connect over {its}."),
+            ]
+        }
         [other, ..] => [
             format!("It listens on {other}: bind it to {at} too, or connect there."),
             format!("It listens on {other}: connect there."),
@@ -328,17 +342,28 @@ fn scope(place: &Refusals) -> Scope {
 }
 
 /// What listens on the same port of the server, at other addresses.
-fn other_addresses(place: &Refusals) -> Vec<String> {
+fn other_addresses(place: &Refusals) -> Vec<Endpoint> {
     let Some(netns) = place.server() else {
         return Vec::new();
     };
     let (_, last) = span(place);
     let others = place.story.listeners.at_port(netns, place.at.port);
-    let others = others.filter(|l| !l.local.addr.is_any() && l.local != place.at);
+    // One that takes all addresses of this family would have taken it.
+    let is_ipv4 = |at: &Endpoint| at.addr.ip().is_ipv4();
+    let takes = |l: &Endpoint| l.addr.is_any() && is_ipv4(l) == is_ipv4(&place.at);
+    let others = others.filter(|l| !takes(&l.local) && l.local != place.at);
     let open = others.filter(|l| l.closed_ns.is_none_or(|closed| closed > last));
-    open.take(SHOWN_ADDRESSES)
-        .map(|l| l.local.to_string())
-        .collect()
+    open.take(SHOWN_ADDRESSES).map(|l| l.local).collect()
+}
+
+/// Where clients reach a listener.
+fn reached_at(listens: &Endpoint) -> String {
+    let port = listens.port;
+    match (listens.addr.is_any(), listens.addr.ip().is_ipv4()) {
+        (false, _) => listens.to_string(),
+        (true, true) => format!("port {port} over IPv4"),
+        (true, false) => format!("port {port} over IPv6"),
+    }
 }
 
 fn checks(place: &Refusals) -> Vec<Check> {
@@ -387,7 +412,7 @@ fn advice(place: &Refusals, scope: &Scope) -> Vec<Advice> {
             plural(place.refused(), "connect")
         ))
         .change(Change::StartListener { at: at.to_string() });
-    let others = other_addresses(place);
+    let others: Vec<String> = other_addresses(place).iter().map(reached_at).collect();
     let instead = (!others.is_empty()).then(|| {
         Advice::to(format!("Or have the clients connect to {}.", list(&others)))
             .at("the clients' configuration")

@@ -1,4 +1,4 @@
-//! C55: packets arrive damaged: a checksum or a header is wrong, and this host drops them.
+//! C59: packets arrive damaged: a checksum or a header is wrong, and this host drops them.
 
 use analysis::ConnId;
 use recording::Addr;
@@ -13,7 +13,7 @@ use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::DAMAGED_PACKETS,
-    number: "C58",
+    number: "C59",
     title: "packets arrive damaged",
     page: include_str!("damaged_packets.md"),
     layer: Layer::Network,

@@ -6,6 +6,7 @@ mod bufferbloat;
 mod connection_refused;
 mod conntrack_full;
 mod conntrack_insert_failed;
+mod corked_messages;
 mod cpu_contention;
 mod cpu_saturated;
 mod damaged_packets;
@@ -113,6 +114,7 @@ pub(crate) const ALL: &[Cause] = &[
     listener_ended::CAUSE,
     self_connected::CAUSE,
     nat_invalid_reset::CAUSE,
+    corked_messages::CAUSE,
 ];
 
 /// Causes that have a number but that a recording does not show, and why.

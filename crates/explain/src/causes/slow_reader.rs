@@ -10,8 +10,10 @@ use analysis::words::rounded;
 use crate::limits;
 use crate::places::options::WithoutOptions;
 use crate::places::path::{End, ends, rwnd_share, sample_rows};
-use crate::places::receivers::{self, other, per_s, receivers};
+use crate::places::receivers::{self, other, per_s, read_per_s, receivers};
+
 use crate::places::window::{Allowance, filled, waited_for_window};
+use crate::programs;
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -237,17 +239,27 @@ fn judge(reader: &Reader) -> Finding {
     };
     let (sends, slow) = (&reader.senders, &reader.slow);
     let held_up = reader.held_up();
-    let advice = advice(&scope, at, comm, &rate);
+    let own_rate = programs::own_rate(&scope);
+    let advice = match &own_rate {
+        Some(option) => raise_its_rate(&scope, at, comm, option),
+        None => advice(&scope, at, comm, &rate),
+    };
     Case::new(reader.story, CAUSE, scope.clone())
         .placed(if sends.is_empty() { Place::Receivers(slow.iter().map(|e| e.id).collect()) } else { Place::ends(sends) })
         .title([
             format!("{who} {from} {at} takes {rate}; the senders wait for it."),
             format!("{who} takes {rate}; the senders wait."),
         ])
-        .fix([
-            format!("Make {comm} read faster: see what its threads do between reads."),
-            "Make the application read faster: see what it does between reads.".into(),
-        ])
+        .fix(match &own_rate {
+            Some(option) => [
+                format!("Raise {option} in the command line of {comm}: it limits itself."),
+                "Raise the rate in its command line: it limits itself.".into(),
+            ],
+            None => [
+                format!("Make {comm} read faster: see what its threads do between reads."),
+                "Make the application read faster: see what it does between reads.".into(),
+            ],
+        })
         .affects(
             Impact::of(slow.len() as u64, reader.all, "connections", held_up),
             reader.lost(),
@@ -265,6 +277,11 @@ fn judge(reader: &Reader) -> Finding {
         )
         .steps(reader.senders_wait())
         .steps([reader.unread_data()])
+        .steps(own_rate.map(|option| {
+            let row = scope.pid.and_then(|pid| reader.story.processes.get(pid));
+            Step::new(format!("Its command line says {option}: it limits its own rate."))
+                .rows(row.map(|seen| seen.row))
+        }))
         .steps(reader.between_reads(&scope))
         .checks(reader.window_has_room())
         .advise([advice])
@@ -286,7 +303,7 @@ impl Reader<'_> {
 
     /// Bytes read per second, over all of them.
     fn rate(&self) -> f64 {
-        self.slow.iter().map(per_s).sum()
+        self.slow.iter().map(read_per_s).sum()
     }
 
     fn unread(&self) -> Quantity {
@@ -407,6 +424,22 @@ fn advice(scope: &Scope, at: Endpoint, comm: &str, rate: &Quantity) -> Advice {
     .change(Change::ReadFaster {
         listener: at.to_string(),
     })
+}
+
+fn raise_its_rate(scope: &Scope, at: Endpoint, comm: &str, option: &str) -> Advice {
+    let look = scope
+        .pid
+        .and_then(|pid| shell!("tr '\\0' ' ' < /proc/{pid}/cmdline", pid));
+    Advice::to(format!("Start {comm} without {option}, or with more."))
+        .by(look)
+        .at(format!(
+            "whatever starts {comm}; the command shows its command line"
+        ))
+        .risk("It then uses what the path gives it, which may be why it was limited.")
+        .effect("The senders are no longer limited to its rate; the path is then the limit.")
+        .change(Change::ReadFaster {
+            listener: at.to_string(),
+        })
 }
 
 #[cfg(test)]

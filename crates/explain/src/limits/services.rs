@@ -60,4 +60,11 @@ limits! {
     /// What an event loop sends this long after the client's last word, when a timer ends its wait, may as well be a
     /// heartbeat or the end of a long poll: the program in the kernel takes messages for pushes after as long a pause.
     HELD = 1_000 * MS, Time, Mechanism;
+    /// What comes between two words of the other side is a stream in parts, and no message, from this many segments on:
+    /// a message of ten fits the first window of its connection.
+    STREAM_SEGMENTS = 11, Segments, Rfc;
+    /// Handshakes that a kept connection would have spared count from this share of what callers wait. Over TLS 1.2 the
+    /// TCP handshake is one of the four round trips of a request, without TLS one of two; the rest is room for the
+    /// service time.
+    HANDSHAKE_SHARE = 0.2, Share, Mechanism;
 }

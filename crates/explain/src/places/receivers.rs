@@ -33,6 +33,12 @@ pub(crate) fn per_s(end: &End) -> f64 {
     ratio(end.transfer.received() as f64 * 1e9, ns).unwrap_or(0.0)
 }
 
+/// Bytes per second that its application read.
+pub(crate) fn read_per_s(end: &End) -> f64 {
+    let ns = end.transfer.span_ns as f64;
+    ratio(end.transfer.read() as f64 * 1e9, ns).unwrap_or(0.0)
+}
+
 /// The receiver over these ends: a listener, or the processes that connected to an address.
 pub(crate) fn scope(story: &Story, netns: u32, at: Endpoint, ends: &[End]) -> Scope {
     let first = ends.first().map(|e| e.conn);
@@ -40,10 +46,14 @@ pub(crate) fn scope(story: &Story, netns: u32, at: Endpoint, ends: &[End]) -> Sc
     if let Some(listener) = accepted.and_then(|c| ListenerPlace::at(story, c.listener?)) {
         return listener.scope();
     }
+    let owners = owners(story, ends.iter().map(|e| e.conn));
+    let seen = owners.pid.and_then(|pid| story.processes.get(pid));
+    let cmdline = seen.map(|s| s.cmdline.to_string());
     Scope {
         netns: story.netns(netns),
         listener: at.to_string(),
         role: Role::Client,
-        ..owners(story, ends.iter().map(|e| e.conn))
+        cmdline: cmdline.filter(|c| !c.is_empty()),
+        ..owners
     }
 }

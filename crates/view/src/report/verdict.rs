@@ -32,7 +32,7 @@ pub(super) fn verdict(name: &str, facts: &Facts, explanation: &Explanation) -> V
         }
         ([], Some(not_tcp)) => (
             VerdictKind::NotTcp,
-            "NOT TCP",
+            not_tcp.whose.label(),
             not_tcp.says.clone(),
             nothing(),
         ),

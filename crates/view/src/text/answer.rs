@@ -292,7 +292,12 @@ fn nothing(screen: &mut Screen, explanation: &Explanation) {
 pub(super) fn none(page: &mut Page, explanation: &Explanation) {
     let summary = &explanation.summary;
     if let Some(not_tcp) = &summary.not_tcp {
-        page.paragraph_within("", Look::Title, &format!("NOT TCP · {}", not_tcp.says), 4);
+        page.paragraph_within(
+            "",
+            Look::Title,
+            &format!("{} · {}", not_tcp.whose.label(), not_tcp.says),
+            4,
+        );
     }
     page.paragraph("", Look::Fix, &nothing_found(summary));
 }

@@ -158,7 +158,7 @@ pub fn account(service: &Service) -> String {
         1.0
     };
     let ends = plural(service.ends, "connection");
-    match requests.and_then(|r| requests::counted(r).map(|says| (r, says))) {
+    match requests.zip(requests::counted(service)) {
         Some((_, says)) if busy < BUSY => {
             format!("{place}: {says}; {ends}, busy {}", percent(busy))
         }

@@ -117,6 +117,7 @@ fn nearby(place: &Refusals) -> Option<Step> {
     if !others.is_empty() {
         let near = listeners.at_port(group.netns, place.at.port);
         rows.extend(near.filter_map(row).take(1));
+        let others: Vec<String> = others.iter().map(ToString::to_string).collect();
         let others = list(&others);
         says.push(format!("sockets listen on the port, but only at {others}"));
     }

@@ -160,6 +160,24 @@ fn a_service_bound_to_another_address_is_pointed_out() {
     assert!(f.advice.len() == 2);
 }
 
+#[test]
+fn a_service_of_the_other_family_is_pointed_out() {
+    let listens = |at| {
+        let mut f = knocks(30, 10.0, "[::1]:8080");
+        f.events.iter_mut().for_each(|event| event.family = 6);
+        f.listen(Listen {
+            netns: HOST,
+            at,
+            ..Listen::default()
+        });
+        only(&f, ID).fix
+    };
+    let fix =
+        "It listens on 0.0.0.0:8080 only: have it listen on [::]:8080 too, or connect over IPv4.";
+    assert_eq!(listens("0.0.0.0:8080"), fix);
+    assert!(listens("127.0.0.1:8080").starts_with("It listens on 127.0.0.1:8080: bind it"));
+}
+
 /// `localhost` is ::1 first, and the service listens on 127.0.0.1 only.
 #[test]
 fn who_goes_on_to_the_other_family_misses_nothing() {

@@ -24,7 +24,13 @@ pub(super) struct Quota<'a> {
     pub(super) certain: bool,
 }
 
-/// Whether a thread waited for about as long as a cgroup was throttled.
+/// How long all threads of a process waited, ms: throttling keeps every one of them off.
+fn waited_by_all_ms(story: &Story, pid: u32) -> f64 {
+    let threads = story.threads.all().filter(|t| t.pid == pid);
+    threads.map(|t| t.waited_ns() as f64 / 1e6).sum()
+}
+
+/// Whether something waited for about as long as a cgroup was throttled.
 fn adds_up(waited: f64, throttled: f64) -> bool {
     waited >= limits::MOST.share() * throttled && waited <= limits::TWICE.times() * throttled
 }
@@ -59,7 +65,10 @@ impl<'a> Quota<'a> {
                         .map_or(*ms, |(n, _)| n as f64 * limits::QUOTA_PERIOD.ms() as f64);
                     ms.min(most_ms) >= limits::MOST.share() * waited_ms
                 }
-                false => may_guess && adds_up(waited_ms, *ms),
+                false => {
+                    let all_ms = || waited_by_all_ms(story, thread.pid);
+                    may_guess && (adds_up(waited_ms, *ms) || adds_up(all_ms(), *ms))
+                }
             })
             .max_by(|a, b| (a.0.cmp(&b.0)).then(a.1.total_cmp(&b.1)))?;
         let (certain, throttled_ms, cgroup, row) = longest;
@@ -110,9 +119,15 @@ impl<'a> Quota<'a> {
     }
 
     pub(super) fn checks(&self, story: &Story, thread: &Thread) -> Vec<Check> {
-        let (waited, throttled) = (thread.waited_ns() as f64 / 1e9, self.throttled_ms / 1e3);
+        let alone = adds_up(thread.waited_ns() as f64 / 1e6, self.throttled_ms);
+        let (who, waited_ms) = if alone {
+            ("the thread", thread.waited_ns() as f64 / 1e6)
+        } else {
+            ("its threads", waited_by_all_ms(story, thread.pid))
+        };
+        let (waited, throttled) = (waited_ms / 1e3, self.throttled_ms / 1e3);
         let mut checks = vec![Check {
-            formula: "time that the cgroup was throttled = time that the thread waited".into(),
+            formula: format!("time that the cgroup was throttled = time that {who} waited"),
             expected: rounded(throttled),
             measured: rounded(waited),
             unit: "s".into(),

@@ -170,6 +170,26 @@ fn its_quota_is_spent() {
 }
 
 #[test]
+fn a_quota_keeps_off_all_threads_of_a_process() {
+    let mut f = waiting(0.4);
+    f.resource("cgroup", "/shop", "throttled_ms", [100.0, 9_100.0]);
+    // One thread waited 4 s of 9.
+    assert_eq!(found(&f).len(), 0);
+    let alone = f.threads.clone();
+    for more in 1..3 {
+        let others = alone.iter().cloned().map(|mut row| {
+            row.tid += more;
+            row
+        });
+        f.threads.extend(others);
+    }
+    let f = only(&f, ID);
+    assert!(f.title.contains("has hit its CPU quota"), "{}", f.title);
+    assert!(f.arithmetic[0].formula.ends_with("its threads waited"));
+    assert_eq!(f.arithmetic[0].measured, 12.0);
+}
+
+#[test]
 fn a_quota_that_is_spent_in_one_period_of_a_dozen() {
     let mut f = waiting(0.07);
     f.resource("cgroup", "/shop", "throttled_ms", [100.0, 700.0]);

@@ -1,4 +1,4 @@
-//! C55 is named where the receiver's kernel drops packets as damaged, by whichever side is here.
+//! C59 is named where the receiver's kernel drops packets as damaged, by whichever side is here.
 
 use recording::counter;
 

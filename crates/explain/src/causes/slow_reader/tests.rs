@@ -25,6 +25,26 @@ fn both_ends_here() {
 }
 
 #[test]
+fn a_reader_that_limits_itself_is_told_with_the_option_that_says_so() {
+    let mut recording = cases::slow_reader();
+    // Its first 80 kB filled its buffer: it read less than came.
+    let f = only(&recording, ID);
+    let rate = |f: &crate::Finding| f.title.split(" takes ").nth(1).unwrap().to_string();
+    assert!(rate(&f).starts_with("19.3 Mbit/s"), "{}", f.title);
+    for process in recording.processes.iter_mut().filter(|p| p.pid == 812) {
+        process.cmdline = "/usr/bin/curl --limit-rate 1M http://10.79.0.1:5000/".into();
+    }
+    let f = only(&recording, ID);
+    let fix = "Raise --limit-rate 1M in the command line of iperf3: it limits itself.";
+    assert_eq!(f.fix, fix);
+    assert!(
+        f.evidence
+            .iter()
+            .any(|s| s.says.contains("--limit-rate 1M"))
+    );
+}
+
+#[test]
 fn the_receiver_alone_tells_by_its_window() {
     let mut recording = cases::slow_reader();
     for socket in recording.sockets.iter_mut().filter(|s| s.netns == SERVER) {
