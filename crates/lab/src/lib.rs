@@ -23,6 +23,7 @@ mod repeat;
 mod report;
 mod scenario;
 mod shield;
+mod situations;
 mod stop;
 mod workload;
 
@@ -45,6 +46,11 @@ pub use report::render;
 pub use scenario::{
     AccountTruth, BinderSpec, Check, ClientSpec, FixTruth, Less, LinkSpec, NodeSpec, ProgramSpec,
     RunsTruth, Scenario, ServerSpec, Suite, Summary, Tbf, Truth, checks, list, packs,
+};
+pub use situations::{
+    Composed, GRADED, Mark, Marked, Mechanism, Met, Played, Right, Said, Sat, SituationGrade,
+    SituationOptions, Tally, Told, UNTOLD, answers, explain_again, render_composed, render_marked,
+    render_situations, situations, situations_markdown,
 };
 pub use stop::Stop;
 pub use workload::{

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::{corpus, exam};
+use crate::{corpus, exam, situations};
 
 /// What to do in the lab.
 #[derive(Subcommand, Debug)]
@@ -25,6 +25,8 @@ pub enum LabVerb {
     Run(RunArgs),
     /// Run random situations, with faults and without, and grade the answers
     Exam(exam::ExamArgs),
+    /// Play situations as production composes them, and grade what is said from each side
+    Situations(situations::SituationsArgs),
     /// Record the corpus: every scenario just above and just below detection, and what the exam got wrong
     Corpus(corpus::CorpusArgs),
 }
@@ -79,6 +81,7 @@ pub fn run(verb: LabVerb, mut out: &mut dyn Write) -> Result<ExitCode> {
         LabVerb::List { json, suite } => list(json, suite, out),
         LabVerb::Run(args) => scenario(args, out),
         LabVerb::Exam(args) => exam::run(args, out),
+        LabVerb::Situations(args) => situations::run(args, out),
         LabVerb::Corpus(args) => corpus::run(args, out),
     }
 }

@@ -8,6 +8,7 @@ mod exam;
 mod lab;
 mod limits;
 mod model;
+mod situations;
 
 use std::env;
 use std::io::Write;

@@ -23,7 +23,7 @@ pub(crate) struct Cgroup {
 
 impl Cgroup {
     /// Makes a cgroup whose processes together get `quota` CPUs.
-    pub(super) fn new(name: &str, quota: f64) -> Result<Cgroup, Error> {
+    pub(crate) fn new(name: &str, quota: f64) -> Result<Cgroup, Error> {
         let (cgroup, version) = Cgroup::make(name)?;
         let quota_us = (quota * PERIOD_US as f64) as u64;
         match version {

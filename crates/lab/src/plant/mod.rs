@@ -5,7 +5,7 @@ pub(crate) mod cgroup;
 mod commands;
 pub(crate) mod faults;
 mod neighbour;
-mod program;
+pub(crate) mod program;
 mod rules;
 mod tracked;
 

@@ -22,7 +22,7 @@ const DEFAULT_USER: &str = "root";
 
 /// A program that runs, and all that it has started.
 #[derive(Debug)]
-pub(super) struct Program {
+pub(crate) struct Program {
     process: Process,
     port: Option<u16>,
     ready: Option<String>,
@@ -32,7 +32,7 @@ pub(super) struct Program {
 
 impl Program {
     /// Writes what the program reads, below `dir`, and runs what it wants to be run before it.
-    pub(super) fn prepare(
+    pub(crate) fn prepare(
         spec: &ProgramSpec,
         dir: &Path,
         netns: &Netns,
@@ -62,7 +62,7 @@ impl Program {
     }
 
     /// Starts it.
-    pub(super) fn start(spec: &ProgramSpec, dir: &Path, netns: &Netns) -> Result<Program, Error> {
+    pub(crate) fn start(spec: &ProgramSpec, dir: &Path, netns: &Netns) -> Result<Program, Error> {
         let dir = place(spec, dir);
         let command = command(spec, &spec.command, &dir, netns)?;
         let log = dir.join("log");
@@ -82,7 +82,7 @@ impl Program {
     }
 
     /// Waits until it listens and has said that it is ready, if it says so, and then for what is run first.
-    pub(super) fn wait_ready(&mut self, stop: &Stop) -> Result<(), Error> {
+    pub(crate) fn wait_ready(&mut self, stop: &Stop) -> Result<(), Error> {
         let what = format!("{} listening", self.process.name());
         stop.wait(&what, BUDGET, || {
             self.process.check_runs()?;
@@ -101,7 +101,7 @@ impl Program {
     }
 
     /// Fails when it has ended, unless it is one that ends by itself.
-    pub(super) fn check_runs(&mut self) -> Result<(), Error> {
+    pub(crate) fn check_runs(&mut self) -> Result<(), Error> {
         match self.port {
             Some(_) => self.process.check_runs(),
             None => self.process.check_well(),
@@ -109,7 +109,7 @@ impl Program {
     }
 
     /// Its processes.
-    pub(super) fn pids(&self) -> Vec<u32> {
+    pub(crate) fn pids(&self) -> Vec<u32> {
         // The first waits for the program, and is none of it.
         let mut pids = vec![self.process.pid()];
         let processes = processes();
@@ -122,7 +122,7 @@ impl Program {
     }
 
     /// Ends it: the kernel ends whatever it has started with the first of its namespace of processes.
-    pub(super) fn end(mut self, stop: &Stop) -> Result<(), Error> {
+    pub(crate) fn end(mut self, stop: &Stop) -> Result<(), Error> {
         let first = self
             .pids()
             .first()
