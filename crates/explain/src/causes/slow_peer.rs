@@ -21,7 +21,7 @@ pub(crate) const CAUSE: Cause = Cause {
     seen_from: || {
         "1 % of the requests, or 8 % of their time, ten times as slow as the median and slower by 200 ms (1 s where \
                 segments were lost), answered or given up; 3 s without any answer while more requests are sent; or 5 \
-                requests given up after 1 s and none answered".into()
+                requests given up after 200 ms and none answered".into()
     },
     signature: &[
         "the database or upstream is slow, seen from its client",

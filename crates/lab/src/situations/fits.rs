@@ -85,6 +85,10 @@ pub(super) fn complaint(s: &Situation) -> Option<&'static str> {
     if s.rate_mbit.is_some() && !(s.is_bulk() && s.delay_ms > 0.0) {
         return Some("a rate is for transfers");
     }
+    if s.is_bulk() && s.rate_mbit.is_none() && s.delay_ms >= 5.0 {
+        // And to say so would be right, of what is to be healthy.
+        return Some("the default buffers are what limits it");
+    }
     if s.fault.is_some() && s.harmless.is_some() {
         return Some("either a fault or what is harmless");
     }

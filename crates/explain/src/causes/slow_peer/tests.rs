@@ -168,6 +168,12 @@ fn requests_that_the_client_gives_up() {
     // As few as a person would try: each was a connection of its own.
     only(&asked(given_up((5, 2_000.0), (0, 0.0))), ID);
     only(&asked(given_up((30, 2_000.0), (3, 4.0))), ID);
+    // A timeout of a second began with the connect; one of 250 ms is as much a timeout, though the answers may have been
+    // lost on the way back.
+    for ms in [960.0, 250.0] {
+        let soon = only(&asked(given_up((30, ms), (0, 0.0))), ID);
+        assert_eq!(soon.confidence.level, Level::Low, "{:?}", soon.confidence);
+    }
     // A few, soon, and some that expect no answer.
     for (slow, usual) in [
         ((4, 2_000.0), (96, 4.0)),

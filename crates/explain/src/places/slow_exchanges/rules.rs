@@ -132,8 +132,9 @@ impl SlowService<'_> {
                 waited_ns / count >= self.least_ns(Excess::Many)
             }
             // Requests that are never answered may belong to a protocol without answers: the client knows how long it
-            // waits for one.
-            (_, Role::Client) => alike && longest >= limits::ASKED_ABOUT.ns(),
+            // waits for one. Closing after the same time again and again, and one that a person notices, is its timeout;
+            // one of a second shows as less, as connecting came first.
+            (_, Role::Client) => alike && longest >= limits::NOTICED.ns(),
             _ => false,
         };
         if !long || share < limits::MOST.share() {
