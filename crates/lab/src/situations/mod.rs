@@ -1,5 +1,5 @@
-//! Situations as production composes them, drawn at random: topology, shape, patience, programs, a fault that a mechanism
-//! plants, and the side that is recorded. The second exam: it knows no scenario and no cause by which one was made.
+//! Situations as production composes them, drawn at random: topology, shape, patience, programs, a mechanism that goes
+//! wrong, and the side that is recorded. The second exam: it knows no scenario, and no cause by which one was made.
 
 mod acts;
 mod draw;
@@ -11,6 +11,7 @@ mod log;
 mod play;
 mod programs;
 mod render;
+mod row;
 mod sitting;
 mod situation;
 mod stage;

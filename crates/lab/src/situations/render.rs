@@ -4,8 +4,8 @@ use std::fmt::{self, Write};
 
 use super::grade::{Mark, Marked, SituationGrade, Tally};
 use super::kinds::word;
+use super::row::in_words;
 use super::situation::Situation;
-use super::stage::in_words;
 
 /// One situation in a line: what was planted, what it cost, what was said, what that is worth.
 pub fn render_marked(marked: &Marked) -> String {

@@ -8,8 +8,9 @@ use recording::{Owner, Scratch};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::acts::{Act, Where, Who};
-use super::kinds::{Age, Harmless, PORT, Proxy, Server, Side, Topology, word};
+use super::kinds::{Harmless, PORT, Proxy, Server, Side, Topology};
 use super::programs;
+use super::row::{Host, named, row};
 use super::situation::Situation;
 use crate::command::{run, run_with_input};
 use crate::leftovers::temp_dir;
@@ -24,31 +25,6 @@ use crate::{Error, Stop};
 const VIP: &str = "10.9.200.1";
 /// Packets that the path holds in front of its rate, kB at least: what routers of that rate have.
 const QUEUE_KB: f64 = 64.0;
-
-/// What a host of the row is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Host {
-    Client,
-    Network,
-    Router,
-    Proxy(usize),
-    Server,
-}
-
-/// The hosts, from the caller to the server. Pure.
-pub(super) fn row(s: &Situation) -> Vec<Host> {
-    if s.topology == Topology::Hairpin {
-        return vec![Host::Client, Host::Network];
-    }
-    let mut row = vec![Host::Client];
-    row.extend((0..s.proxies.len()).map(Host::Proxy));
-    row.push(Host::Server);
-    row.insert(s.network_behind + 1, Host::Network);
-    if matches!(s.topology, Topology::Router | Topology::Nat) {
-        row.insert(1, Host::Router);
-    }
-    row
-}
 
 /// A program that was started: what it is, on which host, and while it runs.
 type Running = (ProgramSpec, usize, Option<Program>);
@@ -432,8 +408,12 @@ impl Stage {
     pub(super) fn harmless(&mut self, what: Harmless) -> Result<(), Error> {
         let to = self.targets()[0].clone();
         match what {
-            Harmless::Scan => self.disturb_from_client("scan", &scan(&to, 300, 0.002)),
-            Harmless::Probes => self.disturb_from_client("probes", &probes(&to)),
+            Harmless::Scan => {
+                self.disturb_from_client("scan", &connects(&to, "range(7701, 8001)", 0.002))
+            }
+            Harmless::Probes => {
+                self.disturb_from_client("probes", &connects(&to, "[9100] * 100", 0.5))
+            }
             Harmless::Reload => {
                 let nginx = |kind: &Proxy| *kind == Proxy::Nginx;
                 let proxy = self.situation.proxies.iter().position(nginx);
@@ -520,28 +500,18 @@ fn counted(listing: &str) -> u64 {
     all
 }
 
-/// How findings call a host.
-fn named(host: Host) -> String {
-    match host {
-        Host::Proxy(n) => format!("proxy{n}"),
-        Host::Client => "client".into(),
-        Host::Network => "network".into(),
-        Host::Router => "router".into(),
-        Host::Server => "server".into(),
-    }
-}
-
-fn scan(to: &str, ports: u32, pause_s: f64) -> String {
-    format!(
-        "import socket, time\nfor port in range(7701, {}):\n    s = socket.socket()\n    s.settimeout(0.5)\n    s.connect_ex((\"{to}\", port))\n    s.close()\n    time.sleep({pause_s})",
-        7701 + ports
-    )
-}
-
-fn probes(to: &str) -> String {
-    format!(
-        "import socket, time\nfor _ in range(100):\n    s = socket.socket()\n    s.settimeout(0.5)\n    s.connect_ex((\"{to}\", 9100))\n    s.close()\n    time.sleep(0.5)"
-    )
+/// A program in Python that connects to each of `ports`, and rests between.
+fn connects(to: &str, ports: &str, rest_s: f64) -> String {
+    [
+        "import socket, time".to_string(),
+        format!("for port in {ports}:"),
+        "    s = socket.socket()".into(),
+        "    s.settimeout(0.5)".into(),
+        format!("    s.connect_ex((\"{to}\", port))"),
+        "    s.close()".into(),
+        format!("    time.sleep({rest_s})"),
+    ]
+    .join("\n")
 }
 
 fn open_to_all(dir: &Path) -> Result<(), Error> {
@@ -587,56 +557,9 @@ fn connect(s: &Situation, row: &[Host], hosts: &[Netns]) -> Result<Vec<Link>, Er
     Ok(links)
 }
 
-/// What stands, in a few words, for a line.
-pub(super) fn in_words(s: &Situation) -> String {
-    let fault = s.fault.map_or("healthy".into(), |(fault, level)| {
-        format!("{} ×{}", word(&fault), level + 1)
-    });
-    let harmless = s
-        .harmless
-        .map_or(String::new(), |what| format!(" + {}", word(&what)));
-    let by = |p: &Proxy| format!(" via {}", word(p));
-    let proxies: String = s.proxies.iter().map(by).collect();
-    let beside = s
-        .beside
-        .map_or(String::new(), |b| format!(" + {}", word(&b)));
-    format!(
-        "{fault}{harmless}: {}{beside} {} {}{proxies} -> {} ({}), {} recorded{}",
-        word(&s.caller),
-        word(&s.shape),
-        word(&s.topology),
-        word(&s.server),
-        if s.delay_ms > 0.0 {
-            format!("{} ms", s.delay_ms)
-        } else {
-            "no delay".into()
-        },
-        word(&s.side),
-        if s.fault.is_some() && s.age == Age::Before {
-            ", older"
-        } else {
-            ""
-        },
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_network_is_in_every_row_between_two_hosts() {
-        for seed in 1..120 {
-            let s = Situation::compose(seed);
-            let row = row(&s);
-            let at = row.iter().position(|h| *h == Host::Network).unwrap();
-            assert!(at > 0 && row[0] == Host::Client, "{row:?}");
-            if s.topology != Topology::Hairpin {
-                assert_eq!(row.last(), Some(&Host::Server));
-                assert!(at + 1 < row.len());
-            }
-        }
-    }
 
     #[test]
     fn the_counters_of_all_rules_are_added() {

@@ -186,7 +186,7 @@ fn of_leg(fault: Fault, s: &Situation, view: View) -> Right {
         SynLost if near => said(
             &[&["path-drops-syn"]],
             &[HANGS, WAITS],
-            "its SYNs are sent again, and nothing here dropped them",
+            "its SYNs are retransmitted, and nothing here dropped them",
         ),
         SynLost => or_nothing(said(
             &[],
@@ -196,7 +196,7 @@ fn of_leg(fault: Fault, s: &Situation, view: View) -> Right {
         SynAnswerLost if far => said(
             &[HANGS, LOSES],
             &[WAITS],
-            "SYN-ACKs are sent again, and nobody answers them",
+            "SYN-ACKs are retransmitted, and nobody answers them",
         ),
         SynAnswerLost => said(
             &[&["path-drops-syn"]],
@@ -211,12 +211,12 @@ fn of_leg(fault: Fault, s: &Situation, view: View) -> Right {
         FirewallNearSyn => said(
             &[HANGS, LOSES],
             &[],
-            "SYN-ACKs are sent again, and nobody answers them",
+            "SYN-ACKs are retransmitted, and nobody answers them",
         ),
         BigLost | MtuHole if sender => said(
             &[&["pmtu-black-hole"]],
             &[HANGS, LOSES, WAITS],
-            "large segments are sent again and small ones pass",
+            "large segments are retransmitted and small ones pass",
         ),
         BigLost | MtuHole => or_nothing(said(
             &[&["pmtu-black-hole"], WAITS],
@@ -241,22 +241,22 @@ fn of_leg(fault: Fault, s: &Situation, view: View) -> Right {
         Loss if sender || both => said(
             &[LOSES],
             &[&["path-outage", "path-drops-syn", "pmtu-black-hole"], WAITS],
-            "segments are sent again that nothing here dropped",
+            "segments are retransmitted that nothing here dropped",
         ),
         Loss if near => said(
             &[LOSES, &["path-drops-syn"], WAITS],
             &[HANGS],
-            "its requests are sent again; of the answers only the sender knows",
+            "its requests are retransmitted; of the answers only the sender knows",
         ),
         Loss => or_nothing(said(
             &[LOSES],
             &[HANGS],
-            "of what the other end sends again little is known",
+            "of what the other end retransmits little is known",
         )),
         ShortQueue if sender => said(
             &[LOSES, &["bufferbloat"]],
             &[],
-            "segments are sent again that nothing here dropped",
+            "segments are retransmitted that nothing here dropped",
         ),
         LongQueue if sender => said(
             &[&["bufferbloat"]],
@@ -316,7 +316,7 @@ fn of_leg(fault: Fault, s: &Situation, view: View) -> Right {
         FirewallFarSyn => said(
             &[&["path-drops-syn"]],
             &[HANGS, WAITS],
-            "its SYNs are sent again",
+            "its SYNs are retransmitted",
         ),
         FirewallFarAll if far => said(
             &[&[FIREWALL]],
@@ -344,7 +344,7 @@ fn of_leg(fault: Fault, s: &Situation, view: View) -> Right {
         FirewallRouterSyn if near => said(
             &[&["path-drops-syn"]],
             &[HANGS, WAITS],
-            "its SYNs are sent again",
+            "its SYNs are retransmitted",
         ),
         FirewallRouter | FirewallRouterSyn => or_nothing(said(
             &[],
