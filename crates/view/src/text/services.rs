@@ -207,6 +207,8 @@ mod tests {
             at: Endpoint::default(),
             pid: None,
             comm: None,
+            home: None,
+            opened: None,
             ends: 2,
             duplex: 0,
             bytes: 0,
