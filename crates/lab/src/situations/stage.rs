@@ -412,7 +412,9 @@ impl Stage {
                 self.disturb_from_client("scan", &connects(&to, "range(7701, 8001)", 0.002))
             }
             Harmless::Probes => {
-                self.disturb_from_client("probes", &connects(&to, "[9100] * 100", 0.5))
+                // Of a program that others serve: who lacks its only server tries again as regularly.
+                let ports = format!("[{PORT}, 9100] * 50");
+                self.disturb_from_client("probes", &connects(&to, &ports, 0.5))
             }
             Harmless::Reload => {
                 let nginx = |kind: &Proxy| *kind == Proxy::Nginx;
