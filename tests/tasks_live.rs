@@ -577,7 +577,7 @@ fn a_wait_for_a_name_server_is_told_and_one_for_another_server_is_not() {
         socket
     };
     let long = Duration::from_millis(250);
-    let polls = |socket: &UdpSocket| {
+    let polls = move |socket: &UdpSocket| {
         let timeout = Timespec::try_from(2 * long).unwrap();
         let mut fds = [PollFd::new(socket, PollFlags::IN)];
         poll(&mut fds, Some(&timeout)).unwrap();
