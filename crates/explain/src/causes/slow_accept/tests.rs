@@ -1,6 +1,6 @@
 //! C49 is named when connections wait in a queue that has room, not when they are read late or rejected.
 
-use recording::counter;
+use recording::{TcpState, counter};
 
 use crate::causes::testing::{found, only, ruled_out};
 use crate::{Change, Level};
@@ -189,6 +189,36 @@ fn connections_without_a_request_are_told_by_their_samples() {
             .says
             .contains("before the recording")
     );
+}
+
+#[test]
+fn the_queue_keeps_those_whose_clients_have_left() {
+    let left = |queue: u32| {
+        let mut f = late(4.0, 0.0, vec![queue; 11]);
+        f.requests.clear();
+        for i in 0..10 {
+            f.dial(Dial {
+                from: format!("10.79.0.2:{}", 50_000 + i),
+                older: true,
+                ..Dial::default()
+            });
+        }
+        for row in f.sockets.iter_mut().filter(|s| s.remote_port >= 50_000) {
+            row.inode = None;
+            if row.remote_port >= 50_006 {
+                row.state = TcpState::CloseWait;
+            }
+        }
+        f
+    };
+    let told = only(&left(10), ID);
+    // Those that left no longer wait, and the queue's length still counts them.
+    assert_eq!(told.impact.affected, 6);
+    assert!(told.arithmetic.iter().all(|c| c.agrees));
+    let lost = told.lost_s.seconds().expect("measured");
+    assert!((50.0..=60.0).contains(&lost), "{lost}");
+    // A queue that held a third of what is claimed does not fit.
+    assert!(found(&left(3)).is_empty());
 }
 
 /// Short connections, none of which gets through from 3.9 s to `until_s`: 12 wait for accept(), as samples see.
