@@ -53,6 +53,8 @@ struct Silent<'a> {
     hung: Vec<(End<'a>, Stuck)>,
     /// Whether something else passed on the same way meanwhile.
     others_pass: bool,
+    /// Whether the other ends of all are on this host, and open: it is the path that is cut.
+    both_stand: bool,
 }
 
 fn no(asked: &Asked) -> Option<Step> {
@@ -112,15 +114,23 @@ fn stuck(story: &Story, end: &End) -> Option<Stuck> {
     let stuck = end.stuck(story).filter(|s| s.window > 0)?;
     let hangs = stuck.counted >= STALL && stuck.sacked == 0;
     let silent = silence_ns(story, end) >= limits::STALL.ns();
-    // Clients of a server vanish every day.
+    // Clients of a server vanish every day: one that still stands on this host has not.
     let opened = account::service(story, end.conn).1 == account::Role::Client;
     // If one has moved nothing but its SYN, the listener may have had no room for it.
-    let known = opened && stuck.moved > 1;
+    let known = (opened || other_stands(story, end)) && stuck.moved > 1;
     // What hangs was not dropped here, whatever happened before.
     // Of what was retransmitted before the recording nobody knows.
     let dropped = story.dropped(end.conn);
     let gone = dropped == 0 || !limits::MOST.reached(dropped, end.transfer.stall.timeouts);
     (hangs && silent && known && gone && !is_left_over(story, end)).then_some(stuck)
+}
+
+/// Whether the other end is on this host, and neither has ended nor was closed by its program.
+fn other_stands(story: &Story, end: &End) -> bool {
+    let peer = end.conn.peer.and_then(|id| story.conn(id));
+    let open = peer.filter(|c| c.ended_ns.is_none());
+    let last = open.and_then(|c| Some(story.samples(c)?.last));
+    last.is_some_and(|last| !last.closed)
 }
 
 /// Its program had closed it before the recording began: the kernel still retries, and no program waits.
@@ -168,10 +178,12 @@ impl<'a> Silent<'a> {
         let mss = hung.iter().map(|(_, s)| s.mss).min()?;
         let full = hung.iter().all(|(_, s)| s.is_full());
         let size = full && others_pass && !path.full_passed(mss, since);
+        let both_stand = hung.iter().all(|(e, _)| other_stands(path.story, e));
         (!size).then_some(Silent {
             path,
             hung,
             others_pass,
+            both_stand,
         })
     }
 
@@ -290,7 +302,14 @@ impl<'a> Silent<'a> {
                 silence
             ),
         };
-        [tries, heard].into_iter().chain(self.beside()).collect()
+        let stand = self.both_stand.then(|| {
+            let rows = self.hung.iter().filter_map(|(e, _)| e.conn.peer);
+            let rows = rows.filter_map(|id| Some(self.path.story.samples(self.path.story.conn(id)?)?.last.row));
+            Step::new("Their other ends are on this host and open: what is between the two drops the segments.")
+                .rows(rows.take(SHOWN_ROWS))
+        });
+        let steps = [tries, heard].into_iter();
+        steps.chain(stand).chain(self.beside()).collect()
     }
 
     /// Whether several fell silent at the same moment: one event.
@@ -416,6 +435,10 @@ fn judge(silent: &Silent) -> Finding {
                 format!("Have {comm} send keep-alives or close idle connections well within {idle}: NAT/firewall \
                          forgets them."),
                 format!("Enable keep-alives, or close idle connections, well within {idle}."),
+            ],
+            None if silent.both_stand => [
+                format!("Find what drops packets between {} and {to}: both ends are open, on this host.", path.from),
+                "Find what drops packets between the two: both ends are open.".into(),
             ],
             None => [
                 format!("Check whether {to} is alive; have {comm} give up sooner (TCP_USER_TIMEOUT)."),

@@ -3,7 +3,7 @@
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Level, Number};
 use recording::TcpState;
-use synth::{CLIENT, Dial, Fixture, SERVER, cases};
+use synth::{CLIENT, Dial, Fixture, Listen, SERVER, cases};
 
 const ID: &str = "peer-gone";
 
@@ -129,4 +129,40 @@ fn what_its_program_had_closed_before_keeps_nobody_waiting() {
         row.state = TcpState::FinWait1;
     }
     assert!(found(&f).iter().all(|f| f.cause != ID));
+}
+
+/// A server's answer hangs since before the recording, and its client waits for it on the same host.
+fn answer_hangs() -> Fixture {
+    let mut f = Fixture::new();
+    f.listen(Listen {
+        netns: CLIENT,
+        at: "10.79.0.2:40000",
+        ..Listen::default()
+    });
+    f.hang("10.79.0.2:40000", 1, 300);
+    f.events.clear();
+    for row in f.sockets.iter_mut().filter(|s| s.rto_count.is_some()) {
+        row.rto_count = Some(9);
+        row.backoff = Some(9);
+        row.last_ack_recv_ms = Some(300_000);
+    }
+    f
+}
+
+#[test]
+fn a_client_that_still_waits_on_this_host_has_not_vanished() {
+    let told = only(&answer_hangs(), ID);
+    assert!(told.fix.contains("both ends are open"), "{}", told.fix);
+    let step = |s: &crate::Step| s.says.contains("Their other ends are on this host");
+    assert!(told.evidence.iter().any(step), "{:?}", told.evidence);
+    // The server's host alone: clients vanish every day.
+    let mut server = answer_hangs();
+    server.seen_from(CLIENT);
+    assert!(found(&server).is_empty());
+    // Its program has closed it: nobody waits for the answer.
+    let mut closed = answer_hangs();
+    for row in closed.sockets.iter_mut().filter(|s| s.netns == SERVER) {
+        row.state = TcpState::FinWait2;
+    }
+    assert!(found(&closed).iter().all(|f| f.cause.as_str() != ID));
 }
