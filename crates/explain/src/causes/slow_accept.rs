@@ -106,7 +106,17 @@ fn judge(waits: &AcceptWaits) -> Finding {
         _ => "",
     };
     let count = Quantity::of(waits.count(), "connection");
-    let rest = format!("took {each} on average to accept {count}{why}.");
+    let (rest, until) = if waits.still_wait() {
+        (
+            format!("has not accepted {count} for {each} on average{why}."),
+            "for accept(), and still wait",
+        )
+    } else {
+        (
+            format!("took {each} on average to accept {count}{why}."),
+            "before the server read their request",
+        )
+    };
     let outage = waits
         .outage
         .map_or(String::new(), |outage| outage.says(story) + " ");
@@ -115,7 +125,7 @@ fn judge(waits: &AcceptWaits) -> Finding {
         waits.of_all(),
         "connections",
         format!(
-            "{outage}{count} of {} waited {each} on average before the server read their request.",
+            "{outage}{count} of {} waited {each} on average {until}.",
             Quantity::count(waits.of_all())
         ),
     );

@@ -148,6 +148,13 @@ impl<'a> AcceptWaits<'a> {
         !self.told.is_empty()
     }
 
+    /// Whether none of them was ever accepted, as far as it was recorded.
+    pub(crate) fn still_wait(&self) -> bool {
+        let story = self.here.story;
+        let stands = |id| story.conn(id).is_some_and(|c| c.ended_ns.is_none());
+        self.told.is_empty() && self.standing.iter().all(|(id, _)| stands(*id))
+    }
+
     /// The process that read them all in the end, where several accept there.
     pub(crate) fn reader(&self) -> Option<u32> {
         let mut read = self.told.iter().filter_map(|(_, x, _)| x.pid);

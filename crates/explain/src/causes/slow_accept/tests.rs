@@ -212,6 +212,8 @@ fn the_queue_keeps_those_whose_clients_have_left() {
         f
     };
     let told = only(&left(10), ID);
+    let title = "has not accepted 6 connections for";
+    assert!(told.title.contains(title), "{}", told.title);
     // Those that left no longer wait, and the queue's length still counts them.
     assert_eq!(told.impact.affected, 6);
     assert!(told.arithmetic.iter().all(|c| c.agrees));
