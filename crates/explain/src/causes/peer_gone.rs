@@ -117,7 +117,7 @@ fn stuck(story: &Story, end: &End) -> Option<Stuck> {
     // Clients of a server vanish every day: one that still stands on this host has not.
     let opened = account::service(story, end.conn).1 == account::Role::Client;
     // If one has moved nothing but its SYN, the listener may have had no room for it.
-    let known = (opened || other_stands(story, end)) && stuck.moved > 1;
+    let known = (opened || other_stands(story, end) && !other_hangs(story, end)) && stuck.moved > 1;
     // What hangs was not dropped here, whatever happened before.
     // Of what was retransmitted before the recording nobody knows.
     let dropped = story.dropped(end.conn);
@@ -131,6 +131,13 @@ fn other_stands(story: &Story, end: &End) -> bool {
     let open = peer.filter(|c| c.ended_ns.is_none());
     let last = open.and_then(|c| Some(story.samples(c)?.last));
     last.is_some_and(|last| !last.closed)
+}
+
+/// Whether the other end is on this host, and hangs as well: the connection is then told from the end that asks.
+fn other_hangs(story: &Story, end: &End) -> bool {
+    let other = end.conn.peer.and_then(|id| End::of(story, id));
+    let stuck = other.and_then(|other| other.stuck(story));
+    stuck.is_some_and(|s| s.counted >= STALL)
 }
 
 /// Its program had closed it before the recording began: the kernel still retries, and no program waits.

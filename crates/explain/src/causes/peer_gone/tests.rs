@@ -165,4 +165,17 @@ fn a_client_that_still_waits_on_this_host_has_not_vanished() {
         row.state = TcpState::FinWait2;
     }
     assert!(found(&closed).iter().all(|f| f.cause.as_str() != ID));
+    // Cut in both directions: one connection, told from the end that asks.
+    let mut both = answer_hangs();
+    let hung = both.sockets.iter().find(|s| s.netns == CLIENT).cloned();
+    let hung = hung.expect("a sample of the server");
+    for row in both.sockets.iter_mut().filter(|s| s.netns == SERVER) {
+        (row.rto_count, row.backoff) = (Some(9), Some(9));
+        (row.unacked, row.send_queue) = (hung.unacked, hung.send_queue);
+        (row.bytes_acked, row.rto_us) = (hung.bytes_acked, hung.rto_us);
+        (row.data_segs_out, row.delivered) = (hung.data_segs_out, hung.delivered);
+        (row.last_ack_recv_ms, row.snd_wnd) = (hung.last_ack_recv_ms, hung.snd_wnd);
+        (row.snd_mss, row.pmtu) = (hung.snd_mss, hung.pmtu);
+    }
+    assert_eq!(only(&both, ID).scope.place(), "peer 10.79.0.2");
 }
