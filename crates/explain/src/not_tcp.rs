@@ -1,7 +1,7 @@
 //! Whose time it was when it was not TCP's: that of the recorded command, or that of a service's own side.
 
 use analysis::Story;
-use analysis::account::{Parts, Percentiles, Requests, Role, Service, Slow};
+use analysis::account::{Parts, Percentiles, Requests, Role, Service, Slow, State};
 use analysis::words::{list, percent, rounded};
 use recording::Waker;
 use serde::{Deserialize, Serialize};
@@ -155,7 +155,7 @@ fn of_services(services: &[Service]) -> Option<NotTcp> {
     if service.role == Role::Server
         && let Some(chain) = Chain::of(services, service, r)
     {
-        return Some(chain.tell(each(r.total_s), share_of_tail(tail)));
+        return chain.tell(each(r.total_s), share_of_tail(tail));
     }
     let who = name(service);
     let share = percent(its_own / r.total_s);
@@ -330,9 +330,12 @@ impl<'a> Chain<'a> {
         (chain.servers.len() > 1 || chain.elsewhere.is_some()).then_some(chain)
     }
 
-    /// `whole_s` is what each request takes.
-    fn tell(&self, whole_s: f64, tail: String) -> NotTcp {
-        let takes_s = self.takes_s.min(whole_s);
+    /// `whole_s` is what each request takes. Nothing where most of it is the way to whom the last of them asks.
+    fn tell(&self, whole_s: f64, tail: String) -> Option<NotTcp> {
+        let takes_s = self.takes_s.min(whole_s) * self.elsewhere.map_or(1.0, own_share);
+        if takes_s < limits::MOST.share() * whole_s {
+            return None;
+        }
         let share = takes_s / whole_s;
         let (last, before) = match (self.elsewhere, self.servers.split_last()) {
             (None, Some((last, before))) => (format!("{} at {}", name(last), last.at), before),
@@ -359,15 +362,28 @@ impl<'a> Chain<'a> {
             percent(share),
             seconds(whole_s - takes_s)
         );
-        NotTcp {
+        Some(NotTcp {
             whose: match self.elsewhere {
                 Some(_) => TimeOf::Peer,
                 None => TimeOf::Application,
             },
             share: rounded(share),
             says,
-        }
+        })
     }
+}
+
+/// Which part of what a process waits for whom it asks is not the way there and back, connecting included.
+fn own_share(asked: &Service) -> f64 {
+    asked.requests.as_ref().map_or(1.0, |r| {
+        let network = r.whose_s.network + connecting_s(asked);
+        1.0 - network / (r.total_s + connecting_s(asked)).max(f64::MIN_POSITIVE)
+    })
+}
+
+/// How long connecting to a place took in all, s.
+fn connecting_s(service: &Service) -> f64 {
+    service.spent_s.of(State::Connecting) as f64 / 1e9
 }
 
 /// Whom a service's process asks itself.
@@ -389,7 +405,8 @@ fn awaited<'a>(services: &'a [Service], server: &Service) -> Option<(&'a Service
     let r = server.requests.as_ref()?;
     let asked = asks(services, server);
     let exchanges: u64 = asked.clone().map(|(_, r)| r.exchanges).sum();
-    let waited_s: f64 = asked.clone().map(|(_, r)| r.total_s).sum();
+    let waited = asked.clone().map(|(s, r)| r.total_s + connecting_s(s));
+    let waited_s: f64 = waited.sum();
     let most = asked.max_by(|a, b| a.1.total_s.total_cmp(&b.1.total_s));
     let often = limits::MOST.reached(exchanges, r.exchanges);
     let long = limits::MOST.reached(waited_s, r.whose_s.application);
@@ -538,6 +555,21 @@ mod tests {
         let says = "postgres (pid 7) at 10.0.0.7:5432, behind shop (pid 7) at 0.0.0.0:8081 and haproxy (pid 7) at \
                     0.0.0.0:8080, takes 480 ms of 510 ms (94 %) per request on average; the others add 30 ms.";
         assert_eq!(told.says, says);
+    }
+
+    #[test]
+    fn a_far_backend_is_not_slow() {
+        let far = |each_s: f64, network: f64, connecting_ns: u64| {
+            let mut backend = asked("10.0.0.9:8081", "haproxy", 100, each_s);
+            backend.requests.as_mut().unwrap().whose_s.network = network;
+            backend.spent_s.add(State::Connecting, connecting_ns);
+            of_services(&[served("0.0.0.0:8080", "haproxy", 100, 0.17), backend])
+        };
+        // 80 ms of connecting and 80 ms of a round trip.
+        assert_eq!(far(0.08, 7.9, 8_000_000_000), None);
+        // It takes most of that itself.
+        let told = far(0.15, 0.1, 800_000_000).unwrap();
+        assert_eq!(told.whose, TimeOf::Peer, "{}", told.says);
     }
 
     #[test]
