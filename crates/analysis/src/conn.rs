@@ -52,6 +52,8 @@ pub struct Conn {
     pub cgroup: Option<u64>,
     /// SYNs retransmitted.
     pub syn_retries: u32,
+    /// SYN-ACKs that an accepted end had retransmitted when it was established: the kernel counts them on the new socket.
+    pub answer_retries: u32,
     /// Segments retransmitted after the handshake.
     pub retransmits: u32,
     /// Smoothed round-trip time, µs; 0 when none was measured.
@@ -145,6 +147,7 @@ impl Conn {
             comm: None,
             cgroup: None,
             syn_retries: 0,
+            answer_retries: 0,
             retransmits: 0,
             rtt_us: 0,
             close_cwnd: 0,

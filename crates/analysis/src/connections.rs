@@ -111,6 +111,8 @@ impl Connections {
         conn.rtt_us = row.rtt_us.unwrap_or(0);
         if conn.side == Side::Opened {
             conn.syn_retries = conn.syn_retries.max(row.retransmits.unwrap_or(0));
+        } else if conn.side == Side::Accepted {
+            conn.answer_retries = row.retransmits.unwrap_or(0);
         }
         self.pairs.established(id, &mut self.all);
     }
@@ -155,7 +157,8 @@ impl Connections {
             conn.bytes_received = conn.bytes_received.max(row.bytes_received.unwrap_or(0));
             conn.bytes_unacked = row.bytes_unacked.unwrap_or(0);
             let sent_again = row.retransmits.unwrap_or(0);
-            let after_handshake = sent_again.saturating_sub(conn.syn_retries);
+            let handshake = conn.syn_retries.saturating_add(conn.answer_retries);
+            let after_handshake = sent_again.saturating_sub(handshake);
             conn.retransmits = conn.retransmits.max(after_handshake);
         }
         self.pairs.ended(id, &self.all);
