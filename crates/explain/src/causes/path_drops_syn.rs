@@ -76,13 +76,14 @@ fn rule_out(whole: &Whole) -> Verdict {
         let times = &place.times;
         let (n, of) = (times.silent(), times.total());
         let silent = Quantity::count(n).rows(times.rows.iter().copied());
-        let many = [
-            Test::events(n, of, &limits::FAILED_AGAIN, says(&silent, of)),
-            Test::share(n, of, &limits::FAILED_SHARE, says(&silent, of)),
-        ];
+        // A small share of the attempts refutes nothing that took much of the time.
+        let share = (!took_much(place))
+            .then(|| Test::share(n, of, &limits::FAILED_SHARE, says(&silent, of)));
+        let again = Test::events(n, of, &limits::FAILED_AGAIN, says(&silent, of));
+        let many = std::iter::once(again).chain(share);
         // One that hangs is enough, or one that the user asked about.
         let one = is_enough(place) || place.is_asked(&whole.inquiry);
-        let many = many.into_iter().filter(|_| !one);
+        let many = many.filter(|_| !one);
         let unanswered = times.unanswered_syns();
         let (dropped, rows) = dropped_of(place);
         let here = say!(
@@ -133,10 +134,18 @@ fn is_enough(place: &UnansweredSyns) -> bool {
     !place.hanging(limits::STALL.ns()).is_empty()
 }
 
-/// Enough of the connects had a SYN that nothing answered.
+/// Enough of the connects had a SYN that nothing answered, or these took enough of the time.
 fn many(place: &UnansweredSyns) -> bool {
     let (silent, connects) = (place.times.silent(), place.times.total());
-    silent >= limits::FAILED_AGAIN.count() && limits::FAILED_SHARE.reached(silent, connects)
+    silent >= limits::FAILED_AGAIN.count()
+        && (limits::FAILED_SHARE.reached(silent, connects) || took_much(place))
+}
+
+/// A caller that waits starts few connects meanwhile, and many quick ones came before: the time tells what the share of
+/// the connects hides.
+fn took_much(place: &UnansweredSyns) -> bool {
+    let (waited, of) = place.waited_of();
+    waited > 0 && limits::MUCH_OF_TIME.reached(waited, of)
 }
 
 /// What this host dropped of connects to a place: SYNs, or the answers to them; with some rows.

@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 
 use ahash::{AHashMap, AHashSet};
+use analysis::account;
 use analysis::words::{count, list, percent, plural};
 use analysis::{
     Conn, ConnId, Dropped, Endpoint, Group, Listener, Outcome, Side, Story, What, is_firewall,
 };
+use recording::drop_reason::DropKind;
 use recording::{RowRef, SourceName, counter};
 
 use crate::finding::{Check, Impact, Role, Scope, Step};
@@ -45,8 +47,18 @@ pub(crate) struct UnansweredSyns<'a> {
     pub(crate) half_open: u64,
     /// SYN-ACKs that the server here retransmitted: its answers got lost.
     pub(crate) synacks_repeated: u64,
-    /// What firewalls of this host dropped of the server's answers, with the namespace of their rules.
-    pub(crate) answers: Vec<(u32, &'a Dropped)>,
+    /// What firewalls of this host dropped of the server's answers.
+    pub(crate) answers: Vec<DroppedAnswer<'a>>,
+}
+
+/// What a firewall of this host dropped of a server's answers to one connect.
+#[derive(Clone, Copy)]
+pub(crate) struct DroppedAnswer<'a> {
+    /// The namespace of its rules.
+    pub(crate) netns: u32,
+    pub(crate) dropped: &'a Dropped,
+    /// How many of these are answers.
+    pub(crate) count: u64,
 }
 
 /// Every place to which a SYN was retransmitted, and those whose SYNs or answers to them were dropped here.
@@ -75,9 +87,9 @@ pub(crate) fn places(story: &Story) -> Vec<UnansweredSyns<'_>> {
     }
     let servers = AtServers::of(story);
     for (at, dropped) in &servers.answers {
-        for (netns, _) in dropped {
+        for answer in dropped {
             if places.len() < MAX_PLACES {
-                places.entry(key(*netns, *at)).or_default();
+                places.entry(key(answer.netns, *at)).or_default();
             }
         }
     }
@@ -97,7 +109,7 @@ struct AtServers<'a> {
     strays: AHashMap<Endpoint, u64>,
     half_open: AHashMap<Endpoint, u64>,
     synacks_repeated: AHashMap<Endpoint, u64>,
-    answers: BTreeMap<Endpoint, Vec<(u32, &'a Dropped)>>,
+    answers: BTreeMap<Endpoint, Vec<DroppedAnswer<'a>>>,
 }
 
 impl<'a> AtServers<'a> {
@@ -173,33 +185,53 @@ fn synacks_repeated(story: &Story) -> AHashMap<Endpoint, u64> {
 }
 
 /// What firewalls of this host dropped of servers' answers to SYNs, by the server's end: packets from it to an end that
-/// never had a connection with it, SYN-ACKs among them, or whose connect waits for it.
-fn answers_dropped(story: &Story) -> BTreeMap<Endpoint, Vec<(u32, &Dropped)>> {
+/// never had a connection with it, SYN-ACKs among them, or whose connect waits for it; and SYN-ACKs of connections that
+/// were established only later.
+fn answers_dropped(story: &Story) -> BTreeMap<Endpoint, Vec<DroppedAnswer<'_>>> {
     let dropped = story.drops.all().filter(|(_, d)| d.by_firewall > 0);
     let dropped: Vec<_> = dropped.collect();
-    let mut answers = BTreeMap::new();
+    let mut answers: BTreeMap<Endpoint, Vec<DroppedAnswer>> = BTreeMap::new();
     if dropped.is_empty() {
         return answers;
     }
     let ways = dropped.iter().map(|((_, from, to), _)| (*from, *to));
     let mut ways: AHashSet<(Endpoint, Endpoint)> = ways.collect();
     let mut awaited: AHashSet<(Endpoint, Endpoint)> = AHashSet::new();
+    let mut established: AHashMap<(Endpoint, Endpoint), u64> = AHashMap::new();
     for conn in &story.conns {
         let answer = (conn.remote, conn.local);
         if is_silent(story, conn) && conn.established_ns.is_none() {
             if ways.contains(&answer) {
                 awaited.insert(answer);
             }
-        } else {
-            ways.remove(&answer);
-            ways.remove(&(conn.local, conn.remote));
+            continue;
+        }
+        for way in [answer, (conn.local, conn.remote)] {
+            if ways.remove(&way)
+                && let Some(at) = conn.established_ns
+            {
+                established.insert(way, at);
+            }
         }
     }
     for ((netns, from, to), dropped) in dropped {
         let answer = (*from, *to);
-        if ways.contains(&answer) && (awaited.contains(&answer) || dropped.syn_acks > 0) {
-            let of_server: &mut Vec<_> = answers.entry(*from).or_default();
-            of_server.push((*netns, dropped));
+        let late = || {
+            let at = established.get(&answer)?;
+            let mut kinds = dropped.kinds.iter();
+            kinds.find(|k| k.kind == DropKind::Firewall && k.first_ns < *at)
+        };
+        let count = match ways.contains(&answer) {
+            true if awaited.contains(&answer) || dropped.syn_acks > 0 => dropped.by_firewall,
+            false if late().is_some() => dropped.syn_acks,
+            _ => 0,
+        };
+        if count > 0 {
+            answers.entry(*from).or_default().push(DroppedAnswer {
+                netns: *netns,
+                dropped,
+                count,
+            });
         }
     }
     answers
@@ -356,7 +388,7 @@ impl<'a> UnansweredSyns<'a> {
 
     /// Answers to SYNs that firewalls of this host dropped.
     pub(crate) fn answers_dropped(&self) -> u64 {
-        self.answers.iter().map(|(_, d)| d.by_firewall).sum()
+        self.answers.iter().map(|a| a.count).sum()
     }
 
     /// Some of their rows.
@@ -364,7 +396,7 @@ impl<'a> UnansweredSyns<'a> {
         let rows = self
             .answers
             .iter()
-            .flat_map(|(_, d)| d.rows.iter().copied());
+            .flat_map(|a| a.dropped.rows.iter().copied());
         rows.take(SHOWN_ROWS).collect()
     }
 
@@ -458,6 +490,27 @@ impl<'a> UnansweredSyns<'a> {
                 && successes.get(next).is_none_or(|at| *at > until)
         });
         hanging.collect()
+    }
+
+    /// How long the delayed connects waited, and how long all connections to the place were not idle, ns.
+    pub(crate) fn waited_of(&self) -> (u64, u64) {
+        let waited = self.times.delayed.iter().copied();
+        let waited = waited.fold(0, u64::saturating_add);
+        let story = self.story;
+        let whole_ns = story.end_ns.saturating_sub(story.start_ns);
+        let mut services = AHashSet::new();
+        let mut awake = waited;
+        for (_, conn) in story.all(&self.clients) {
+            services.insert(account::service(story, conn));
+            if conn.established_ns.is_some() {
+                let of_end = account::of_end(story, conn).awake().min(whole_ns);
+                let connecting = conn.connect_ns().unwrap_or(0);
+                awake = awake.saturating_add(of_end.saturating_sub(connecting));
+            }
+        }
+        let forgotten = account::forgotten(story).filter(|f| services.contains(&f.service));
+        let forgotten = forgotten.map(|f| f.spent.awake().min(whole_ns.saturating_mul(f.ends)));
+        (waited, forgotten.fold(awake, u64::saturating_add))
     }
 
     /// Whether the user asked about a connect that nothing answered.

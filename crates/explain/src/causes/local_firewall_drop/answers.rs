@@ -9,8 +9,8 @@ use crate::vocabulary::*;
 
 /// The namespace whose rules dropped most.
 fn rules_of(place: &UnansweredSyns) -> Option<u32> {
-    let most = place.answers.iter().max_by_key(|(_, d)| d.by_firewall);
-    most.map(|(netns, _)| *netns)
+    let most = place.answers.iter().max_by_key(|a| a.count);
+    most.map(|a| a.netns)
 }
 
 pub(super) fn judge(place: &UnansweredSyns) -> Option<Finding> {
@@ -25,11 +25,14 @@ pub(super) fn judge(place: &UnansweredSyns) -> Option<Finding> {
     let (n, of) = (place.times.silent(), place.times.total());
     let here = namespace(&rules);
     let packets = Quantity::of(dropped, "packet").rows(place.answer_rows());
-    let reason = place.answers.iter().find_map(|(_, d)| d.reason.as_deref());
+    let reason = place
+        .answers
+        .iter()
+        .find_map(|a| a.dropped.reason.as_deref());
     let location = place
         .answers
         .iter()
-        .find_map(|(_, d)| d.location.as_deref());
+        .find_map(|a| a.dropped.location.as_deref());
     let location = location.map_or(String::new(), |l| format!(" in {l}"));
     let reason = reason.unwrap_or("a rule");
     // Each client is a way of its own.

@@ -403,6 +403,54 @@ fn dropped_answers_to_syns_are_told() {
     assert_eq!(f.confidence.level, Level::Medium, "{:?}", f.confidence);
 }
 
+/// One SYN-ACK in three is dropped, and the connect gets through with the next: it is told all the same, and a SYN-ACK
+/// that comes once more after that is missed by nobody.
+#[test]
+fn dropped_answers_to_connects_that_get_through_later_are_told() {
+    let late = |dropped_after_ms: f64| {
+        let mut f = Fixture::new();
+        f.listen(Listen::default());
+        let (server, server_port, family) = place("10.79.0.1:5000");
+        for i in 0..60u16 {
+            let at_ms = 100.0 + f64::from(i) * 50.0;
+            let from = format!("10.79.0.2:{}", 40_000 + i);
+            let is_lost = i % 3 == 0;
+            f.dial(Dial {
+                from: from.clone(),
+                at_ms,
+                took_ms: if is_lost { 1_004.0 } else { 0.1 },
+                retries: is_lost.into(),
+                rtt_us: 90,
+                ends_ms: Some(at_ms + 2_000.0),
+                ..Dial::default()
+            });
+            let (remote, remote_port, _) = place(&from);
+            if is_lost {
+                f.events.push(Event {
+                    time_ns: START_NS + ((at_ms + dropped_after_ms) * 1e6) as u64,
+                    kind: EventKind::Drop,
+                    netns: CLIENT,
+                    family,
+                    local_addr: remote,
+                    local_port: remote_port,
+                    remote_addr: server,
+                    remote_port: server_port,
+                    reason: Some("NETFILTER_DROP".into()),
+                    location: Some("nft_do_chain".into()),
+                    flags: Some(0x12),
+                    ..Event::default()
+                });
+            }
+        }
+        f.events.sort_by_key(|e| e.time_ns);
+        f
+    };
+    let f = only(&late(0.1), ID);
+    let says = "A firewall here drops the answers of 10.79.0.1:5000 to SYNs: 20 packets, 20 of 60 connects got none.";
+    assert_eq!(f.title, says);
+    assert!(found(&late(1_500.0)).iter().all(|f| f.cause != ID));
+}
+
 /// A packet that its own rules drop is not retransmitted by the kernel's count: the drops are all there is.
 #[test]
 fn answers_that_never_left_are_told_from_the_server_alone() {

@@ -258,6 +258,35 @@ fn connects_given_up_before_a_syn_is_retransmitted_are_told() {
     assert!(found(&impatient(3, 1, 900.0)).is_empty(), "for too short");
 }
 
+/// 16 of 700 connects lose a SYN and wait for most of the time: the share of the connects hides it.
+#[test]
+fn few_connects_that_take_most_of_the_time_are_told() {
+    let mostly_well = |late: u16, took_ms: f64, lasts_ms: f64| {
+        let mut f = Fixture::new();
+        for i in 0..700u16 {
+            let at_ms = 100.0 + f64::from(i) * 10.0;
+            let is_late = i < late;
+            f.dial(Dial {
+                server: None,
+                from: format!("10.79.0.2:{}", 40_000 + i),
+                to: "192.0.2.9:443",
+                at_ms,
+                took_ms: if is_late { took_ms } else { 0.3 },
+                rtt_us: 300,
+                retries: is_late.into(),
+                ends_ms: Some(at_ms + if is_late { took_ms } else { 0.3 } + lasts_ms),
+                ..Dial::default()
+            });
+        }
+        f
+    };
+    let f = only(&mostly_well(16, 1_014.0, 0.3), ID);
+    assert_eq!((f.impact.affected, f.impact.of), (16, 700));
+    assert_eq!(f.confidence.level, Level::Low);
+    // Two are chance, however long the others take.
+    assert!(found(&mostly_well(2, 1_014.0, 0.3)).is_empty());
+}
+
 #[test]
 fn three_in_vain_over_two_seconds_are_told() {
     let mut f = Fixture::new();
@@ -437,6 +466,30 @@ fn answers_that_get_lost_are_told_from_either_side() {
 }
 
 /// What the listener's own timer repeats is of SYNs that nobody misses: forged ones never come again.
+/// The kernel counts the SYN-ACKs that it repeated on the socket that is accepted: no data was lost.
+#[test]
+fn repeated_answers_are_no_lost_data() {
+    let counted = |at_first: u32, at_the_end: u32| {
+        let mut f = one_way(None, 10, 60);
+        let accepted = |e: &&mut Event| e.kind == EventKind::State && e.netns == SERVER;
+        for end in f.events.iter_mut().filter(accepted) {
+            let again = match end.state {
+                Some(TcpState::Established) => at_first,
+                _ => at_the_end,
+            };
+            end.retransmits = Some(again);
+        }
+        f
+    };
+    assert!(
+        found(&counted(2, 2))
+            .iter()
+            .any(|f| f.title.contains("SYN-ACKs"))
+    );
+    let data_too = found(&counted(2, 5));
+    assert!(data_too.iter().all(|f| !f.title.contains("SYN-ACKs")));
+}
+
 #[test]
 fn forged_syns_are_no_clients() {
     let mut f = one_way(None, 10, 30);
