@@ -47,6 +47,8 @@ pub(crate) struct OfExchanges {
     pub(crate) whole_ns: u64,
     /// The longest time that one was neither accepted nor read, ns.
     pub(crate) stalled_ns: u64,
+    /// For the caller that got no answer most often: how often, and over which time, ns.
+    pub(crate) failed: (u64, u64),
 }
 
 /// The key of a connection's end in claims.

@@ -86,7 +86,9 @@ impl Stake {
     fn of(story: &Story, finding: &Finding) -> Stake {
         let outage_ns = finding.lost_s.outage_ns();
         if let Some(x) = finding.lost_s.exchanges() {
+            let (failed, over_ns) = x.failed;
             return Stake {
+                failed: (failed, x.of.max(failed), over_ns),
                 outage_ns,
                 ends: x.connections,
                 times: (x.slow, x.of),

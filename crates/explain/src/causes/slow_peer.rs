@@ -21,7 +21,8 @@ pub(crate) const CAUSE: Cause = Cause {
     seen_from: || {
         "1 % of the requests, or 8 % of their time, ten times as slow as the median and slower by 200 ms (1 s where \
                 segments were lost), answered or given up; 3 s without any answer while more requests are sent; or 5 \
-                requests given up after 200 ms and none answered".into()
+                requests given up after 200 ms and none answered; or 3 given up by one caller over 2 s, 5 % of the \
+                requests".into()
     },
     signature: &[
         "the database or upstream is slow, seen from its client",
@@ -131,6 +132,12 @@ fn scope(slow: &SlowService) -> Scope {
         .slow
         .iter()
         .find_map(|t| Some((t.x.pid?, t.x.comm.as_ref()?)));
+    // Whoever asked may have ended before anybody looked; the connection knows who opened it.
+    let opened = || {
+        let mut ends = slow.slow.iter().filter_map(|t| slow.story.conn(t.end?));
+        ends.find_map(|c| Some((c.pid?, c.comm.as_ref()?)))
+    };
+    let asks = asks.or_else(opened);
     let seen = asks.and_then(|(pid, _)| slow.story.processes.get(pid));
     Scope {
         netns: slow.story.netns(netns),

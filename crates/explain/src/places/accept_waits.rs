@@ -247,6 +247,7 @@ impl<'a> AcceptWaits<'a> {
             lost_ns: self.waited_ns(),
             whole_ns: exchanged_ns(&all.all).max(self.waited_ns()),
             stalled_ns: self.longest_ns(),
+            failed: (0, 0),
         })
     }
 

@@ -43,6 +43,13 @@ pub(crate) struct SlowService<'a> {
     pub(crate) listener: Option<u32>,
     /// Connections of the service.
     over: u64,
+    /// For the caller that got no answer most often: how often, and over which time, ns.
+    failed: (u64, u64),
+}
+
+/// Whether nothing has ever come from its peer.
+fn is_unheard(conn: &Conn) -> bool {
+    conn.bytes_received == 0 && conn.established_ns.is_some()
 }
 
 /// The slow services of a role.
@@ -74,9 +81,7 @@ fn listener(story: &Story, exchanges: &Exchanges) -> Option<u32> {
 impl<'a> SlowService<'a> {
     fn of(story: &'a Story, exchanges: &'a Exchanges) -> Option<SlowService<'a>> {
         let response = exchanges.response();
-        if response.is_none() && exchanges.all.exchanges > 0 {
-            return None;
-        }
+        let multiplexed = response.is_none() && exchanges.all.exchanges > 0;
         let is_server = exchanges.role() == Role::Server;
         let slowest = exchanges.slowest.iter().filter(|(_, x)| !x.overlapped);
         let with_ends: Vec<_> = slowest.map(|(row, x)| (*row, x, end(story, x))).collect();
@@ -123,8 +128,16 @@ impl<'a> SlowService<'a> {
             round_trip_ns,
             if_asked: if_asked.collect(),
             over: story.of_service(exchanges.service).count() as u64,
+            failed: (0, 0),
             exchanges,
         };
+        if multiplexed {
+            // Which answer belongs to which request is unknown; on a connection that never got a byte, none does.
+            let unheard = |t: &Told| t.end.and_then(|id| story.conn(id)).is_some_and(is_unheard);
+            let unheard: Vec<Told> = told.into_iter().filter(unheard).collect();
+            service.slow = unheard;
+            return service.unheard_of().then_some(service);
+        }
         let asked = long.filter(mostly_own).count() > 0;
         // That nothing at all was served says more than that a few took much of the time.
         let ruled = service.excess(&told, Excess::Many)
@@ -303,6 +316,7 @@ impl<'a> SlowService<'a> {
                 Rule::Silent => outage.unwrap_or(0),
                 _ => 0,
             },
+            failed: self.failed,
         })
     }
 
@@ -505,6 +519,12 @@ pub(crate) fn refuted(exchanges: &Exchanges) -> Vec<Option<Answered>> {
     );
     let server = exchanges.role() == Role::Server;
     let asked = of.saturating_add(given_up);
+    // One caller that gets no answer repeatedly needs fewer than many callers do.
+    let least = if server {
+        &limits::OFTEN
+    } else {
+        &limits::FAILED_AGAIN
+    };
     let ways = [
         every([Test::share(
             many,
@@ -513,7 +533,7 @@ pub(crate) fn refuted(exchanges: &Exchanges) -> Vec<Option<Answered>> {
             many_step.clone(),
         )]),
         every([Test::events(many, of, &limits::ENOUGH, many_step)]),
-        every([Test::events(given_up, asked, &limits::OFTEN, given_up_step)]),
+        every([Test::events(given_up, asked, least, given_up_step)]),
         every([Test::lasts(longest_ns, &limits::STALL, says())]),
     ];
     let own = [

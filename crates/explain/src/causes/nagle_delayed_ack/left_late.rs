@@ -81,6 +81,7 @@ impl LeftLate {
             lost_ns: self.lost_ns,
             whole_ns: self.whole_ns,
             stalled_ns: 0,
+            failed: (0, 0),
         }
     }
 }

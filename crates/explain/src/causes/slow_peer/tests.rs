@@ -174,6 +174,8 @@ fn requests_that_the_client_gives_up() {
         let soon = only(&asked(given_up((30, ms), (0, 0.0))), ID);
         assert_eq!(soon.confidence.level, Level::Low, "{:?}", soon.confidence);
     }
+    // Three of one caller, over seconds, are no chance if they are 5 % of what it asked.
+    only(&asked(given_up((4, 2_000.0), (30, 4.0))), ID);
     // A few, soon, and some that expect no answer.
     for (slow, usual) in [
         ((4, 2_000.0), (96, 4.0)),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use analysis::account::{Role, Silence, exchanged_ns};
 
+use crate::callers::{Caller, Callers, Who};
 use crate::limits;
 
 use super::told::is_stalled;
@@ -117,7 +118,9 @@ impl SlowService<'_> {
         let of = all.exchanges.saturating_add(count);
         // A program that ends closes all at one moment, whatever it waited for.
         let often = count >= limits::OFTEN.count() && self.exchanges.given_up_in > 1;
-        if !often || !limits::SLOW_SHARE.reached(count, of) {
+        self.failed = self.failed_again(told);
+        let again = is_again(self.failed, of);
+        if !(often && limits::SLOW_SHARE.reached(count, of) || again && count > 0) {
             return false;
         }
         let told = told.iter().filter(|t| t.is_given_up());
@@ -147,6 +150,61 @@ impl SlowService<'_> {
         true
     }
 
+    /// The same where requests overlap, for those on connections that never got a byte.
+    pub(super) fn unheard_of(&mut self) -> bool {
+        let told = std::mem::take(&mut self.slow);
+        self.failed = self.failed_again(&told);
+        let given_up: Vec<Told> = told.into_iter().filter(Told::is_given_up).collect();
+        let count = given_up.len() as u64;
+        let of = self.exchanges.all.exchanges.saturating_add(count);
+        let took = given_up.iter().map(Told::took_ns);
+        let took = took.fold(0, u64::saturating_add);
+        let own = given_up.iter().map(|t| t.own_ns);
+        let own = own.fold(0, u64::saturating_add);
+        let noticed = limits::NOTICED.ns().saturating_mul(count);
+        let theirs = count > 0 && took >= noticed && limits::MOST.reached(own, took);
+        if !theirs || !is_again(self.failed, of) {
+            return false;
+        }
+        self.rule = Rule::GivenUp;
+        (self.count, self.lost_ns, self.slow) = (count, own, given_up);
+        true
+    }
+
+    /// For the caller that gave up most often: how often, and over which time, ns. A program that ends gives up all at
+    /// one moment.
+    fn failed_again(&self, told: &[Told]) -> (u64, u64) {
+        if self.exchanges.role() != Role::Client {
+            return (0, 0);
+        }
+        let least_ns = self.least_ns(Excess::Many);
+        let failed_so = |t: &&Told| t.is_given_up() && t.took_ns() >= least_ns;
+        let failing = told.iter().filter(failed_so);
+        let (netns, _, to) = self.exchanges.service;
+        let ends = self.story.of_service(self.exchanges.service);
+        let callers = Callers::among(ends.map(|(_, c)| c));
+        let mut failed: BTreeMap<Caller, (u64, u64, u64)> = BTreeMap::new();
+        for t in failing {
+            let conn = t.end.and_then(|id| self.story.conn(id));
+            let caller = conn.map_or_else(
+                // Its connection is no longer kept one by one.
+                || Caller {
+                    netns,
+                    who: t.x.pid.map_or(Who::Unknown, Who::Process),
+                    to,
+                },
+                |conn| callers.caller(conn),
+            );
+            let of_caller = failed.entry(caller);
+            let (n, from_ns, to_ns) = of_caller.or_insert((0, u64::MAX, 0));
+            *n += 1;
+            *from_ns = t.end_ns().min(*from_ns);
+            *to_ns = t.end_ns().max(*to_ns);
+        }
+        let most = failed.into_values().max_by_key(|(n, ..)| *n);
+        most.map_or((0, 0), |(n, from, to)| (n, to.saturating_sub(from)))
+    }
+
     /// Requests waiting in a pool may wait for something to happen (long polling, a queue); where more and more
     /// requests arrive, answers are expected.
     pub(super) fn silent(&mut self, told: &[Told]) -> bool {
@@ -160,7 +218,13 @@ impl SlowService<'_> {
         let goes_on = silence.to_ns.saturating_add(limits::LAST_LOOK.ns()) >= self.story.end_ns;
         let long =
             silence.ns() >= limits::STALL.ns() && goes_on && self.would_have_answered(silence);
-        if !long || silence.asked < limits::OFTEN.count() || share < limits::MOST.share() {
+        // Callers that gave up meanwhile expected an answer: with those that still wait, fewer suffice.
+        let given_up = told.iter().filter(|t| t.is_given_up());
+        let given_up = given_up.filter(|t| t.end_ns() >= silence.from_ns).count() as u64;
+        let tried = given_up >= limits::OFTEN_TO_SEVERAL.count()
+            && given_up.saturating_add(silence.open) >= limits::FAILED_AGAIN.count();
+        let expected = silence.asked >= limits::OFTEN.count() || tried;
+        if !long || !expected || share < limits::MOST.share() {
             return false;
         }
         self.rule = Rule::Silent;
@@ -238,6 +302,13 @@ impl SlowService<'_> {
         let runnable = std::iter::once((Keeper::Runqueue, all.think_runqueue_ns));
         waited.chain(runnable).max_by_key(|(_, ns)| *ns)
     }
+}
+
+/// Whether one caller failed so often, and over so long.
+fn is_again((failed, over_ns): (u64, u64), of: u64) -> bool {
+    failed >= limits::FAILED_AGAIN.count()
+        && over_ns >= limits::FAILED_OVER.ns()
+        && limits::FAILED_SHARE.reached(failed, of)
 }
 
 impl Keeper {
