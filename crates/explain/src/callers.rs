@@ -1,8 +1,12 @@
 //! Who connects, and where to: a process, or the program of processes that ask once and end.
 
+use std::collections::BTreeMap;
+
 use ahash::AHashSet;
 use analysis::{Conn, Endpoint, Story};
 use recording::Text;
+
+use crate::limits;
 
 /// Who connects, and where to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -29,6 +33,38 @@ pub(crate) fn place(conn: &Conn) -> (u32, Endpoint) {
         Endpoint::new(conn.remote.addr, conn.local.port)
     };
     (conn.netns, to)
+}
+
+/// Whether one caller failed again and again: enough of its attempts, over long enough. `failures` are its ends that
+/// failed, each with the moment.
+pub(crate) fn one_failed_again<'a>(
+    story: &'a Story,
+    failures: impl Iterator<Item = (&'a Conn, u64)> + Clone,
+) -> bool {
+    let places: AHashSet<_> = failures.clone().map(|(c, _)| place(c)).collect();
+    if places.is_empty() {
+        return false;
+    }
+    let there = |c: &Conn| c.asks() && places.contains(&place(c));
+    let callers = Callers::of(story, there);
+    let mut tried: BTreeMap<Caller, u64> = BTreeMap::new();
+    for conn in story.conns.iter().filter(|c| there(c)) {
+        *tried.entry(callers.caller(conn)).or_default() += 1;
+    }
+    let mut met: BTreeMap<Caller, (u64, u64, u64)> = BTreeMap::new();
+    for (conn, time_ns) in failures {
+        let of_caller = met.entry(callers.caller(conn));
+        let of_caller = of_caller.or_insert((0, u64::MAX, 0));
+        of_caller.0 += 1;
+        of_caller.1 = of_caller.1.min(time_ns);
+        of_caller.2 = of_caller.2.max(time_ns);
+    }
+    met.iter().any(|(caller, (n, first, last))| {
+        let tried = tried.get(caller).copied().unwrap_or(0);
+        *n >= limits::FAILED_AGAIN.count()
+            && last.saturating_sub(*first) >= limits::FAILED_OVER.ns()
+            && limits::FAILED_SHARE.reached(*n, tried)
+    })
 }
 
 /// The callers of a story.

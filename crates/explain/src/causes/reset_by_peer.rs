@@ -15,7 +15,10 @@ pub(crate) const CAUSE: Cause = Cause {
     layer: Layer::Peer,
     ground: Ground::Connections,
     needs: &[&[SourceName::States], &[SourceName::ResetsReceived]],
-    seen_from: || "5 reset connections, 2 % of those to a server".into(),
+    seen_from: || {
+        "5 reset connections, 2 % of those to a server; 3 of one caller over 2 s, 5 % of its own; one that was asked about"
+            .into()
+    },
     signature: &[
         "connection reset by peer (ECONNRESET)",
         "upstream prematurely closed connection while reading response header",
@@ -31,7 +34,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: None,
-    find: |whole| find(whole.story),
+    find,
 };
 
 /// Whether a client waited for an answer that did not come.
@@ -68,11 +71,12 @@ fn rule_out(whole: &Whole) -> Verdict {
     peer_resets::rule_out(whole, |reset| is_foreign(whole.story, reset.conn), [])
 }
 
-fn find(story: &Story) -> Found {
+fn find(whole: &Whole) -> Found {
+    let story = whole.story;
     let places = places(story, |r| is_foreign(story, r.conn) && waited(r.phase));
     // One event is enough: those who waited for an answer lost it.
-    let many = places.iter().filter(|p| p.are_many());
-    many.map(judge).collect()
+    let told = |p: &&PeerResets| p.are_many() || p.met_one_again() || p.are_asked(&whole.inquiry);
+    places.iter().filter(told).map(judge).collect()
 }
 
 /// When most of them came.
@@ -98,7 +102,7 @@ fn judge(resets: &PeerResets) -> Finding {
         "{n} of {of} ({}) got a reset {when}.",
         percent(resets.share())
     );
-    let once = resets.at_one_moment();
+    let once = resets.at_one_moment() && resets.count() > 1;
     let fix = if once {
         format!(
             "See what ended or changed at {at} then: a restart, a crash, a failover, a firewall."
@@ -112,12 +116,17 @@ fn judge(resets: &PeerResets) -> Finding {
             "Record on the host of {at}, too: its program, or a device in front of it, resets them."
         )
     };
+    let what = if resets.count() == 1 {
+        "a connection"
+    } else {
+        "connections"
+    };
     let at_once = if once { " all at once," } else { "" };
     Case::new(story, CAUSE, resets.scope())
         .placed(resets.place())
         .title([
-            format!("{at} resets connections{at_once} {when}: {n} of {of}."),
-            format!("{at} resets connections {when}."),
+            format!("{at} resets {what}{at_once} {when}: {n} of {of}."),
+            format!("{at} resets {what} {when}."),
         ])
         .fix([fix, "See why the server, or a middlebox, resets.".into()])
         .affects(
@@ -126,6 +135,8 @@ fn judge(resets: &PeerResets) -> Finding {
         )
         .because(if once {
             "the resets came from another host, all within a moment"
+        } else if resets.count() == 1 {
+            "the reset came from another host"
         } else {
             "the resets came from another host, always at the same phase of a connection"
         })

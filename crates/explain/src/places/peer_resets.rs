@@ -7,8 +7,10 @@ use analysis::stats::median;
 use analysis::{Conn, ConnId, Endpoint, Got, Outcome, Side, Story};
 use recording::{RowRef, SourceName, counter};
 
+use crate::callers::one_failed_again;
 use crate::checks::at_least;
 use crate::finding::{Check, Role, Scope};
+use crate::inquiry::Inquiry;
 use crate::limits;
 use crate::place::Place;
 use crate::places::listener::SHOWN_ROWS;
@@ -191,6 +193,16 @@ impl<'a> PeerResets<'a> {
         self.all.len() >= limits::OFTEN.as_usize() && self.share() >= limits::RESETS_SHARE.share()
     }
 
+    /// Whether one caller met them again and again.
+    pub(crate) fn met_one_again(&self) -> bool {
+        one_failed_again(self.story, self.all.iter().map(|r| (r.conn, r.time_ns)))
+    }
+
+    /// Whether the user asked about one of them, and it is not one of very many connections.
+    pub(crate) fn are_asked(&self, inquiry: &Inquiry) -> bool {
+        inquiry.is_about(self.conns()) && self.share() >= limits::RESETS_SHARE.share()
+    }
+
     /// Whether one event ended them: a restart, a crash, a failover.
     pub(crate) fn at_one_moment(&self) -> bool {
         spread(self.all.iter().map(|r| r.time_ns)) < limits::ONE_MOMENT.ns()
@@ -276,10 +288,16 @@ pub(crate) fn rule_out(
     let servers = places(whole.story, counts).into_iter().map(|place| {
         let (n, of) = (place.count(), place.of);
         let resets = || Quantity::of(n, "reset").rows(place.rows());
-        every([
-            Test::events(n, of, &limits::OFTEN, says(resets(), of)),
-            Test::share(n, of, &limits::RESETS_SHARE, says(resets(), of)),
-        ])
+        // One is enough that the user asked about, and one caller that meets it repeatedly needs few.
+        let asked = whole.inquiry.is_about(place.conns());
+        let least = if place.met_one_again() {
+            &limits::FAILED_AGAIN
+        } else {
+            &limits::OFTEN
+        };
+        let often = (!asked).then(|| Test::events(n, of, least, says(resets(), of)));
+        let share = Test::share(n, of, &limits::RESETS_SHARE, says(resets(), of));
+        every(often.into_iter().chain([share]))
     });
     let of = whole.story.conns.iter().filter(|c| is_client(c)).count() as u64;
     let none = || {

@@ -1,13 +1,13 @@
 //! What the causes of resets share: the connections of a listener that this host itself reset while their clients still
 //! held them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use analysis::stats::median;
 use analysis::words::{bytes, percent};
 use analysis::{Conn, ConnId, Sent, Side, Story, Why};
 
-use crate::callers::{self, Caller, Callers};
+use crate::callers::one_failed_again;
 use crate::case::Case;
 use crate::cause::Cause;
 use crate::checks::{at_least, same_count};
@@ -102,34 +102,9 @@ impl<'a> ServerResets<'a> {
     /// Whether one caller of this host met several.
     fn met_one_again(&self) -> bool {
         let story = self.here.story;
-        let places: BTreeSet<_> = self.clients().map(|(_, c)| callers::place(c)).collect();
-        if places.is_empty() {
-            return false;
-        }
-        let there = |c: &Conn| c.asks() && places.contains(&callers::place(c));
-        let callers = Callers::of(story, there);
-        let mut tried: BTreeMap<Caller, u64> = BTreeMap::new();
-        for conn in story.conns.iter().filter(|c| there(c)) {
-            *tried.entry(callers.caller(conn)).or_default() += 1;
-        }
-        let mut met: BTreeMap<Caller, (u64, u64, u64)> = BTreeMap::new();
-        for (_, conn, sent) in &self.all {
-            let Some(client) = conn.peer.and_then(|id| story.conn(id)) else {
-                continue;
-            };
-            let of_caller = met
-                .entry(callers.caller(client))
-                .or_insert((0, u64::MAX, 0));
-            of_caller.0 += 1;
-            of_caller.1 = of_caller.1.min(sent.time_ns);
-            of_caller.2 = of_caller.2.max(sent.time_ns);
-        }
-        met.iter().any(|(caller, (n, first, last))| {
-            let tried = tried.get(caller).copied().unwrap_or(0);
-            *n >= limits::FAILED_AGAIN.count()
-                && last.saturating_sub(*first) >= limits::FAILED_OVER.ns()
-                && *n as f64 >= limits::FAILED_SHARE.share() * tried as f64
-        })
+        let met = self.all.iter();
+        let met = met.filter_map(|(_, c, sent)| Some((story.conn(c.peer?)?, sent.time_ns)));
+        one_failed_again(story, met)
     }
 
     pub(crate) fn count(&self) -> u64 {

@@ -156,3 +156,36 @@ fn lost_events_and_blind_sources() {
     f.without(SourceName::ResetsReceived);
     assert!(found(&f).iter().all(|f| f.cause != ID));
 }
+
+/// One reset connection is chance; the command's own is what it met, and one caller's third in a row is no chance.
+#[test]
+fn one_of_the_command_and_three_of_one_caller_are_told() {
+    let resets = |n: u32, every_ms: f64| {
+        let mut f = Fixture::new();
+        for i in 0..n {
+            let at_ms = 100.0 + f64::from(i) * every_ms;
+            f.break_off(Broken {
+                dial: Dial {
+                    server: None,
+                    from: format!("10.79.0.2:{}", 30_000 + i),
+                    to: AT,
+                    at_ms,
+                    ..Dial::default()
+                },
+                at_ms: at_ms + 15.0,
+                by: None,
+                moved: [500, 0],
+                ..Broken::default()
+            });
+        }
+        f
+    };
+    let mut one = resets(1, 0.0);
+    assert!(found(&one).is_empty());
+    one.manifest.command_line = ["tcpwhy", "explain", "--", "wrk"].map(String::from).into();
+    let f = only(&one, ID);
+    let title = "192.0.2.9:443 resets a connection before it answers: 1 of 1 connection.";
+    assert_eq!(f.title, title);
+    assert!(only(&resets(4, 1_500.0), ID).title.contains("4 of 4"));
+    assert!(found(&resets(4, 100.0)).is_empty(), "one moment");
+}
