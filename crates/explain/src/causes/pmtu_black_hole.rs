@@ -87,6 +87,10 @@ fn rule_out(whole: &Whole) -> Verdict {
         let why = "data sent after a segment that hung has arrived, and the segment has not";
         return Verdict::cannot(why);
     }
+    if whole.ends().iter().any(hangs_alone) {
+        let why = "a full segment was retransmitted time and again, and nothing smaller was sent meanwhile";
+        return Verdict::cannot(why);
+    }
     let (older, others): (Vec<&End>, Vec<&End>) = whole.ends().iter().partition(|e| hung(e));
     let ways = [
         (older, &limits::FAILED_BESIDE_OLDER),
@@ -134,6 +138,13 @@ fn stuck(story: &Story, end: &End) -> Option<Stuck> {
     let hangs = hung || seen_to_hang(end);
     let gone = story.dropped(conn) == 0;
     (known && hangs && gone).then_some(stuck)
+}
+
+/// Whether it hangs with a full segment, and nothing else was sent that could have passed.
+fn hangs_alone(end: &End) -> bool {
+    let stall = &end.transfer.stall;
+    let full = stall.seen.is_some_and(|s| s.window > 0 && s.is_full());
+    full && stall.timeouts >= STALL && stall.beside == 0
 }
 
 /// Whether enough of it falls within the recording.
