@@ -1,8 +1,10 @@
 //! Whose time it was when it was not TCP's: that of the recorded command, or that of a service's own side.
 
-use analysis::Story;
+use std::collections::BTreeMap;
+
 use analysis::account::{Parts, Percentiles, Requests, Role, Service, Slow, State};
 use analysis::words::{list, percent, rounded};
+use analysis::{Endpoint, Side, Story};
 use recording::Waker;
 use serde::{Deserialize, Serialize};
 
@@ -94,7 +96,7 @@ pub(crate) fn not_tcp(
     command
         .or_else(|| of_names(names, services, story.seconds()))
         .or_else(|| first.map(|(_, told)| told))
-        .or_else(|| of_services(services))
+        .or_else(|| of_services(services, &Arrivals::of(story)))
         .or_else(|| spared.map(|(_, told)| told))
 }
 
@@ -111,7 +113,7 @@ fn of_names(names: Option<&NameWaits>, services: &[Service], seconds: f64) -> Op
     })
 }
 
-fn of_services(services: &[Service]) -> Option<NotTcp> {
+fn of_services(services: &[Service], arrivals: &Arrivals) -> Option<NotTcp> {
     let of_role = |role| services.iter().filter(move |s| s.role == role);
     let most = |role| {
         let asked = of_role(role).filter_map(|s| Some((s, s.requests.as_ref()?)));
@@ -153,7 +155,7 @@ fn of_services(services: &[Service]) -> Option<NotTcp> {
         return None;
     }
     if service.role == Role::Server
-        && let Some(chain) = Chain::of(services, service, r)
+        && let Some(chain) = Chain::of(services, arrivals, service, r)
     {
         return chain.tell(each(r.total_s), share_of_tail(tail));
     }
@@ -297,12 +299,33 @@ struct Chain<'a> {
     takes_s: f64,
 }
 
+/// In which network namespace connections arrive whose other end is on this host: by where they begin, and lead to. Hosts
+/// of one machine listen at the same ports.
+#[derive(Debug, Default)]
+struct Arrivals(BTreeMap<(u32, Endpoint), u32>);
+
+impl Arrivals {
+    fn of(story: &Story) -> Arrivals {
+        let opened = story.conns.iter().filter(|c| c.side == Side::Opened);
+        let here = opened.filter_map(|c| Some((c, story.conn(c.peer?)?)));
+        Arrivals(
+            here.map(|(c, peer)| ((c.netns, c.remote), peer.netns))
+                .collect(),
+        )
+    }
+}
+
 /// More proxies than this do not follow each other.
 const MAX_HOPS: usize = 8;
 
 impl<'a> Chain<'a> {
     /// Whom the requests of `first` wait for; `None` where that is its own process.
-    fn of(services: &'a [Service], first: &'a Service, r: &Requests) -> Option<Chain<'a>> {
+    fn of(
+        services: &'a [Service],
+        arrivals: &Arrivals,
+        first: &'a Service,
+        r: &Requests,
+    ) -> Option<Chain<'a>> {
         let mut chain = Chain {
             servers: vec![first],
             elsewhere: None,
@@ -310,16 +333,18 @@ impl<'a> Chain<'a> {
         };
         while let Some((asked, takes_s)) = chain.servers.last().and_then(|s| awaited(services, s)) {
             chain.takes_s = takes_s / r.exchanges.max(1) as f64;
+            let netns = arrivals.0.get(&(asked.netns.inode, asked.at));
             let its = |s: &&Service| {
                 let there = s.at.addr.is_any() || s.at == asked.at;
                 s.role == Role::Server
                     && s.at.port == asked.at.port
                     && there
+                    && netns.is_none_or(|inode| *inode == s.netns.inode)
                     && s.requests.is_some()
+                    && !chain.servers.iter().any(|known| std::ptr::eq(*known, *s))
             };
             let known = chain.servers.len();
-            let next = services.iter().find(its);
-            match next.filter(|next| !chain.servers.iter().any(|s| std::ptr::eq(*s, *next))) {
+            match services.iter().find(its) {
                 Some(next) if known < MAX_HOPS => chain.servers.push(next),
                 _ => {
                     chain.elsewhere = Some(asked);
@@ -443,10 +468,14 @@ fn meanwhile(r: &Requests) -> String {
 
 #[cfg(test)]
 mod tests {
+    use analysis::Netns;
     use analysis::account::{Slept, Spent, Whose};
-    use analysis::{Endpoint, Netns};
 
     use super::*;
+
+    fn of_services(services: &[Service]) -> Option<NotTcp> {
+        super::of_services(services, &Arrivals::default())
+    }
 
     /// A client whose 100 requests waited 480 of 500 ms for the peer.
     fn asks(p99_s: f64) -> Option<NotTcp> {
@@ -570,6 +599,33 @@ mod tests {
         // It takes most of that itself.
         let told = far(0.15, 0.1, 800_000_000).unwrap();
         assert_eq!(told.whose, TimeOf::Peer, "{}", told.says);
+    }
+
+    #[test]
+    fn hosts_of_one_machine_that_listen_at_the_same_port_are_told_apart() {
+        let inside = |inode, mut service: Service| {
+            service.netns.inode = inode;
+            service
+        };
+        let services = [
+            inside(1, served("0.0.0.0:8000", "haproxy", 100, 0.51)),
+            inside(1, asked("10.9.1.2:8000", "haproxy", 100, 0.505)),
+            inside(3, served("0.0.0.0:8000", "python3", 100, 0.5)),
+            inside(2, served("0.0.0.0:8000", "haproxy", 100, 0.505)),
+            inside(2, asked("10.9.3.2:8000", "haproxy", 100, 0.5)),
+        ];
+        let to = |at: &str| {
+            let (addr, port, _) = synth::place(at);
+            Endpoint::new(addr, port)
+        };
+        let arrivals = [((1, to("10.9.1.2:8000")), 2), ((2, to("10.9.3.2:8000")), 3)];
+        let told = super::of_services(&services, &Arrivals(arrivals.into())).unwrap();
+        assert!(
+            told.says
+                .starts_with("python3 (pid 7) at 0.0.0.0:8000, behind haproxy"),
+            "{}",
+            told.says
+        );
     }
 
     #[test]
