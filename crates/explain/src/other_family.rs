@@ -37,6 +37,17 @@ impl OtherFamily {
         OtherFamily { stood }
     }
 
+    /// Whether nearly all of so many attempts were made good by the other family.
+    pub(crate) fn served<'a>(
+        story: &Story,
+        failed: impl Iterator<Item = &'a Conn> + Clone,
+        of: u64,
+    ) -> bool {
+        let others = OtherFamily::of(story, failed.clone());
+        let served = failed.filter(|c| others.stood_ns(c).is_some()).count() as f64;
+        served > 0.0 && served >= limits::NEARLY_ALL.share() * of as f64
+    }
+
     /// When an attempt that failed was made good by the other family; `None` if it was not.
     pub(crate) fn stood_ns(&self, failed: &Conn) -> Option<u64> {
         let attempt = failed.side == Side::Opened && failed.established_ns.is_none();

@@ -7,10 +7,12 @@ use analysis::stats::median;
 use analysis::words::{count, duration, percent, plural};
 
 use super::CAUSE;
+use super::harmless::BY_THE_OTHER_FAMILY;
 use crate::actions::{flush_neighbours, more_neighbours};
 use crate::finding::RuledOut;
 use crate::inquiry::Inquiry;
 use crate::limits;
+use crate::other_family::OtherFamily;
 use crate::places::unanswered_syns::UnansweredSyns;
 use crate::vocabulary::*;
 
@@ -118,6 +120,7 @@ pub(super) fn judge(place: &UnansweredSyns, inquiry: &Inquiry) -> Option<Finding
     let in_vain = in_vain.filter(|(_, c)| c.failed() && c.refused.is_none());
     let failed: Vec<ConnId> = in_vain.clone().map(|(id, _)| id).collect();
     let in_vain = in_vain.map(|(_, c)| c);
+    let served = OtherFamily::served(story, in_vain.clone(), n);
     let [short_title, short_fix] = short;
     let layer = match rejected.by {
         By::Rule(_) => Layer::ThisHost,
@@ -129,6 +132,7 @@ pub(super) fn judge(place: &UnansweredSyns, inquiry: &Inquiry) -> Option<Finding
         .fix([fix, short_fix])
         .affects(impact(&rejected), Lost::outages(story, in_vain))
         .if_asked(failed, false)
+        .noted(served.then_some(BY_THE_OTHER_FAMILY))
         .because(match rejected.error {
             Some(_) => "the kernel reports the error that ended the connects, and no reset came",
             None => "the connects ended at once without a reset, and ICMP messages arrived",

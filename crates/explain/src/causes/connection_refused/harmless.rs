@@ -19,12 +19,15 @@ pub(super) struct Harmless {
     pub(super) fix: [String; 2],
 }
 
+/// A client that tries the addresses of a name in turn.
+pub(super) const BY_THE_OTHER_FAMILY: &str = "the other IP family served them at once";
+
 /// `None` when a client may lack the service.
 pub(super) fn of(place: &Refusals) -> Option<Harmless> {
     if go_on(place) {
         let (at, n) = (place.at, count(place.refused()));
         return Some(Harmless {
-            why: "the other IP family served them at once",
+            why: BY_THE_OTHER_FAMILY,
             title: [
                 format!(
                     "{at} refused {n} connects, and their clients were served at another address."
@@ -46,12 +49,7 @@ pub(super) fn of(place: &Refusals) -> Option<Harmless> {
 
 /// `localhost` is ::1 and 127.0.0.1, and a service may listen on one of them.
 fn go_on(place: &Refusals) -> bool {
-    let other_family = OtherFamily::of(place.story, place.clients());
-    let served = place
-        .clients()
-        .filter(|c| other_family.stood_ns(c).is_some());
-    let served = served.count() as f64;
-    served > 0.0 && served >= limits::NEARLY_ALL.share() * place.refused() as f64
+    OtherFamily::served(place.story, place.clients(), place.refused())
 }
 
 /// Why they are probes; `None` when a client may lack the service.

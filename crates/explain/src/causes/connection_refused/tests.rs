@@ -349,6 +349,33 @@ fn rejected(error: &'static str, told: u32) -> Fixture {
 }
 
 #[test]
+fn clients_whom_the_other_family_served_lost_nothing() {
+    let mut f = Fixture::new();
+    for i in 0..20u32 {
+        let at_ms = 100.0 + f64::from(i) * 350.0;
+        f.dial(Dial {
+            server: None,
+            from: format!("[2001:db8::2]:{}", 40_000 + i),
+            to: "[2001:db8::9]:80",
+            at_ms,
+            took_ms: 0.2,
+            fate: Fate::Fails("ENETUNREACH"),
+            ..Dial::default()
+        });
+        f.dial(Dial {
+            server: None,
+            from: format!("10.79.0.2:{}", 50_000 + i),
+            to: "10.96.0.10:80",
+            at_ms: at_ms + 1.0,
+            ends_ms: Some(at_ms + 200.0),
+            ..Dial::default()
+        });
+    }
+    f.count(CLIENT, "Icmp6.Icmp6InDestUnreachs", 0, 20);
+    assert!(found(&f).is_empty(), "{:?}", found(&f));
+}
+
+#[test]
 fn icmp_refuses_and_is_rationed() {
     for told in [1, 4] {
         let f = only(&rejected("ECONNREFUSED", told), ID);

@@ -218,13 +218,7 @@ impl SlowService<'_> {
         let goes_on = silence.to_ns.saturating_add(limits::LAST_LOOK.ns()) >= self.story.end_ns;
         let long =
             silence.ns() >= limits::STALL.ns() && goes_on && self.would_have_answered(silence);
-        // Callers that gave up meanwhile expected an answer: with those that still wait, fewer suffice.
-        let given_up = told.iter().filter(|t| t.is_given_up());
-        let given_up = given_up.filter(|t| t.end_ns() >= silence.from_ns).count() as u64;
-        let tried = given_up >= limits::OFTEN_TO_SEVERAL.count()
-            && given_up.saturating_add(silence.open) >= limits::FAILED_AGAIN.count();
-        let expected = silence.asked >= limits::OFTEN.count() || tried;
-        if !long || !expected || share < limits::MOST.share() {
+        if !long || silence.asked < limits::OFTEN.count() || share < limits::MOST.share() {
             return false;
         }
         self.rule = Rule::Silent;
