@@ -251,7 +251,8 @@ static __always_inline void ask(struct end *e, struct sock *sk, const struct tcp
 			forget_push(e, bpf_ktime_get_ns());
 		break;
 	case AT_AWAIT:
-		pass(e, unsent(tp) || runs_ahead(sk) ? TW_PART_SEND : TW_PART_THINK, bpf_ktime_get_ns());
+		pass(e, unsent(tp) || runs_ahead(sk) ? TW_PART_SEND : TW_PART_THINK,
+		     bpf_ktime_get_ns());
 		return;
 	case AT_UNREAD:
 		e->overlapped = 1;

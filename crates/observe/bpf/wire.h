@@ -509,7 +509,7 @@ struct tw_service {
 _Static_assert(sizeof(struct tw_service) == 24, "tw_service is shared with Rust");
 
 /* So many to each power of two, from 1,024 ns on: what a bucket holds differs by 3 % at most. */
-#define TW_STEPS 32
+#define TW_STEPS   32
 #define TW_BUCKETS (27 * TW_STEPS)
 
 /* What the exchanges of a service came to since the program was loaded. */

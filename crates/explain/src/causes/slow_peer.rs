@@ -7,7 +7,7 @@ use analysis::words::{duration, percent, rounded};
 
 use crate::limits;
 use crate::places::path::sample_rows;
-use crate::places::slow_exchanges::{self, Rule, SlowService};
+use crate::places::slow_exchanges::{self, Excess, Rule, SlowService};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -47,6 +47,9 @@ pub(crate) const CAUSE: Cause = Cause {
 
 const WAITING: &str = "these requests used connections of their own, which carry nothing else: used for waiting (a \
                        pop from a queue, long polling), or to a backend that is always slow";
+
+const TOGETHER: &str = "the few requests that were under way may have waited for an event, as those of a pool whose \
+                        queue is empty: only a recording there shows whether it was stopped";
 
 /// For ends that lost something; and if the answering end is on this host, that end is asked itself.
 fn no(asked: &Asked) -> Option<Step> {
@@ -95,7 +98,11 @@ fn judge(slow: &SlowService) -> Finding {
     let waits = matches!(slow.rule, Rule::Excess(_)) && slow.went_over_waiting_ones();
     Case::new(slow.story, CAUSE, scope.clone())
         .placed(slow.place())
-        .noted(waits.then_some(WAITING))
+        .noted(match slow.rule {
+            _ if waits => Some(WAITING),
+            Rule::Excess(Excess::Together) => Some(TOGETHER),
+            _ => None,
+        })
         .if_asked(slow.if_asked.clone(), slow.rule == Rule::OnlyIfAsked)
         .since(slow.since())
         .title(title(slow, &scope))
