@@ -229,6 +229,24 @@ impl<'a> Silent<'a> {
         Some((heard().min()?, heard().max()?))
     }
 
+    /// Since when: an address from which nothing comes any more has fallen silent with the last word that any of them
+    /// heard. `None` where the finding's own first event says it.
+    fn since(&self) -> Option<Since> {
+        let story = self.path.story;
+        let before = Since::at(story, story.start_ns, Began::Before);
+        match self.last_heard() {
+            Some((_, last)) if !self.others_pass && last >= story.start_ns => {
+                Some(Since::at(story, last, Began::Seen))
+            }
+            Some((first, _)) if first < story.start_ns => Some(before),
+            _ => {
+                let mut hung = self.hung.iter();
+                let before = Some(before);
+                before.filter(|_| hung.any(|(e, _)| e.transfer.stall.before > 0))
+            }
+        }
+    }
+
     /// The shortest and the median time for which they had been idle when the next request went out, ns, if all had
     /// been idle and others that had not are answered.
     fn idle(&self) -> Option<(u64, u64)> {
@@ -427,13 +445,10 @@ fn judge(silent: &Silent) -> Finding {
     };
     let whole = path.whole();
     let advice = silent.advice(&scope.netns, &comm);
-    let before = ends.iter().any(|e| e.transfer.stall.before > 0)
-        || silent
-            .last_heard()
-            .is_some_and(|(first, _)| first < story.start_ns);
+    let since = silent.since();
     let mut case = Case::new(story, CAUSE, scope);
-    if before {
-        case = case.since(Since::at(story, story.start_ns, Began::Before));
+    if let Some(since) = since {
+        case = case.since(since);
     }
     case.placed(Place::ends(&ends))
         .title(titles)

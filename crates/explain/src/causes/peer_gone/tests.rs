@@ -3,7 +3,7 @@
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Level, Number};
 use recording::TcpState;
-use synth::{CLIENT, Dial, Fixture, Listen, SERVER, cases};
+use synth::{CLIENT, Dial, Fixture, Listen, SERVER, START_NS, cases};
 
 const ID: &str = "peer-gone";
 
@@ -39,6 +39,20 @@ fn the_client_alone() {
     let mut server = cases::silent();
     server.seen_from(SERVER);
     assert!(found(&server).is_empty(), "the receiver sees nothing");
+}
+
+#[test]
+fn an_address_falls_silent_with_the_last_word_that_any_of_them_heard() {
+    let mut f = silent();
+    // One of them had been at rest since before the recording, and others heard the address meanwhile.
+    let first = f.sockets.iter().find(|s| s.rto_count.is_some());
+    let at_rest = first.expect("some hang").local_port;
+    for row in f.sockets.iter_mut().filter(|s| s.local_port == at_rest) {
+        let age_ns = row.time_ns.saturating_sub(START_NS) + 5_000_000_000;
+        row.last_ack_recv_ms = Some((age_ns / 1_000_000) as u32);
+    }
+    let since = only(&f, ID).since.expect("is dated");
+    assert!(!since.says.contains("before"), "{since:?}");
 }
 
 #[test]
