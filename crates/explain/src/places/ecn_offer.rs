@@ -12,10 +12,10 @@ use crate::places::unanswered_syns::UnansweredSyns;
 use crate::say::{Quantity, say};
 
 /// Values of tcp_ecn with which connects offer it: ECN (1, 4) or AccECN (3).
-const OFFERS: [u64; 3] = [1, 3, 4];
+const LINUX_OFFERS: [u64; 3] = [1, 3, 4];
 
 /// ECN is agreed to where a peer offers it, and not offered.
-const ACCEPTS_ONLY: u64 = 2;
+const LINUX_ACCEPTS_ONLY: u64 = 2;
 
 /// A place that loses the first SYN of connects and none of their second.
 pub(crate) struct EcnOffer {
@@ -51,7 +51,7 @@ impl EcnOffer {
             established: all,
             dropped: (dropped, offering),
             dropped_rows: place.firewall_rows(),
-            setting: setting.filter(|(value, _)| OFFERS.contains(value)),
+            setting: setting.filter(|(value, _)| LINUX_OFFERS.contains(value)),
         };
         // One connect in ten may lose a SYN, or none, by chance: all of them lose just the first.
         let always_first =
@@ -77,7 +77,13 @@ impl EcnOffer {
     pub(crate) fn advice(&self, netns: &Netns) -> Advice {
         let risk = "Connects from there no longer use ECN: congestion shows as loss, as it did before ECN.";
         let effect = "The first SYN of each connect passes: connect() takes a round trip instead of 1 s or more.";
-        set_sysctl(netns, sysctl::TCP_ECN, ACCEPTS_ONLY, risk, effect.into())
+        set_sysctl(
+            netns,
+            sysctl::TCP_ECN,
+            LINUX_ACCEPTS_ONLY,
+            risk,
+            effect.into(),
+        )
     }
 
     pub(crate) fn steps(&self) -> Vec<Step> {

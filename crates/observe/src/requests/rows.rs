@@ -268,7 +268,7 @@ mod tests {
         assert_eq!([bound(32), bound(33), bound(64)], [2048, 2112, 4096]);
         assert_eq!(tw_requests::default().response.len(), BUCKETS);
         let last = bound(BUCKETS - 1);
-        assert!((60_000_000_000..130_000_000_000).contains(&last), "{last}");
+        assert!((130_000_000_000..137_500_000_000).contains(&last), "{last}");
     }
 
     #[test]

@@ -140,7 +140,7 @@ fn states(spent: &Spent) -> String {
 }
 
 /// What is busy for a smaller share of its time has no shares of it: 97 % of next to nothing is nobody's trouble.
-const BUSY: f64 = 0.05;
+const SHOWN_BUSY: f64 = 0.05;
 
 /// One service: whose, how much, and what its time went with: that of its requests, or where these are not most of it
 /// (transfers, connecting) the states of its connections, the longest first.
@@ -159,7 +159,7 @@ pub fn account(service: &Service) -> String {
     };
     let ends = plural(service.ends, "connection");
     match requests.zip(requests::counted(service)) {
-        Some((_, says)) if busy < BUSY => {
+        Some((_, says)) if busy < SHOWN_BUSY => {
             format!("{place}: {says}; {ends}, busy {}", percent(busy))
         }
         Some((r, says)) if waited_in_requests >= limits::MOST.share() * waited => {
