@@ -113,8 +113,7 @@ impl Mismatch<'_> {
             .into_iter()
             .filter(|resets| resets.are_many() && !resets.at_one_moment());
         let mismatches = often.filter_map(|resets| {
-            let pauses: Vec<u64> = pauses(&resets).collect();
-            let timeout_ns = usual(&pauses)?;
+            let timeout_ns = usual(&pauses(&resets))?;
             Some(Mismatch {
                 resets,
                 timeout_ns,
@@ -128,8 +127,7 @@ impl Mismatch<'_> {
 
     /// A restarted server closes all connections at one moment, however long each was idle.
     fn is_timeout(&self) -> bool {
-        self.apart()
-            .is_none_or(|(moments, pauses)| pauses.saturating_mul(limits::TWICE.count()) <= moments)
+        self.no_restart().is_none_or(|check| check.agrees)
     }
 
     /// A pool that closes what its server has closed long ago may get a reset for that; one that sent something before
@@ -169,7 +167,7 @@ impl Mismatch<'_> {
         let moments = self.resets.all.iter();
         let moments = moments.filter_map(|r| r.closed_ns(story));
         self.closed
-            .then(|| (spread(moments), spread(pauses(&self.resets))))
+            .then(|| (spread(moments), spread(pauses(&self.resets).into_iter())))
     }
 
     fn steps(&self) -> Vec<Step> {
@@ -202,7 +200,9 @@ impl Mismatch<'_> {
         let rows = sampled.map(|s| s.last.row).take(SHOWN_ROWS);
         let idle = Quantity::ns(self.timeout_ns).rows(rows);
         let range = |ns: Option<u64>| duration(ns.unwrap_or(0));
-        let (least, most) = (range(pauses(all).min()), range(pauses(all).max()));
+        let pauses = pauses(all);
+        let (least, most) = (pauses.iter().min(), pauses.iter().max());
+        let (least, most) = (range(least.copied()), range(most.copied()));
         let after = if self.closed {
             "When its FIN came"
         } else {
@@ -235,20 +235,9 @@ impl Mismatch<'_> {
         [came, paused].into_iter().chain(more).collect()
     }
 
-    /// A timeout makes pauses alike and moments differ; a restart the opposite.
     fn no_restart(&self) -> Option<Check> {
         let (moments, pauses) = self.apart()?;
-        let seconds = |ns: u64| analysis::words::rounded(ns as f64 / 1e9);
-        Some(Check {
-            formula: "spread of the pauses before the FINs < half the spread of their moments"
-                .into(),
-            expected: seconds(moments / limits::TWICE.count()),
-            measured: seconds(pauses),
-            unit: "s".into(),
-            agrees: pauses.saturating_mul(limits::TWICE.count()) <= moments,
-            tolerance: "at most: a restart closes all at one moment, after pauses of all lengths"
-                .into(),
-        })
+        Some(no_restart(moments, pauses, "FINs"))
     }
 
     /// Each connection that was used has an unanswered request; one that was only closed has none.
@@ -292,9 +281,33 @@ impl Mismatch<'_> {
     }
 }
 
-fn pauses<'a>(resets: &'a PeerResets) -> impl Iterator<Item = u64> + Clone + 'a {
-    let all = resets.all.iter();
-    all.filter_map(|r| closed_ns(r).or(paused_ns(r)))
+/// The pauses after which the server closed. A FIN that no sample saw is dated by the reset: by a round trip too late if
+/// a request crossed it, by as long as the connection stayed unused if the sampler was slow. Where enough were seen,
+/// these tell.
+fn pauses(resets: &PeerResets) -> Vec<u64> {
+    let paused = |r: &Reset| closed_ns(r).or(paused_ns(r));
+    let seen = resets.all.iter().filter(|r| !r.crossed).filter_map(paused);
+    let seen: Vec<u64> = seen.collect();
+    if seen.len() >= limits::OFTEN.as_usize() {
+        return seen;
+    }
+    resets.all.iter().filter_map(paused).collect()
+}
+
+/// A timeout makes pauses alike and moments differ; a restart the opposite. `ends` is what came then.
+fn no_restart(moments_ns: u64, pauses_ns: u64, ends: &str) -> Check {
+    let seconds = |ns: u64| analysis::words::rounded(ns as f64 / 1e9);
+    Check {
+        formula: format!(
+            "spread of the pauses before the {ends} < half the spread of their moments"
+        ),
+        expected: seconds(moments_ns / limits::TWICE.count()),
+        measured: seconds(pauses_ns),
+        unit: "s".into(),
+        agrees: pauses_ns.saturating_mul(limits::TWICE.count()) <= moments_ns,
+        tolerance: "at most: a restart closes all at one moment, after pauses of all lengths"
+            .into(),
+    }
 }
 
 fn judge(mismatch: &Mismatch) -> Finding {

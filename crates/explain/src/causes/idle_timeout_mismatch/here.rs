@@ -6,7 +6,7 @@ use ahash::AHashSet;
 use analysis::words::{count, duration, percent, plural};
 use analysis::{Sent, Why};
 
-use super::CAUSE;
+use super::{CAUSE, no_restart};
 use crate::limits;
 use crate::places::listener::{ListenerPlace, listener_places};
 use crate::places::peer_resets::{spread, usual};
@@ -120,21 +120,10 @@ impl<'a> Closes<'a> {
         self.count() as f64 / self.of_all().max(1) as f64
     }
 
-    /// A timeout makes pauses alike and moments differ; a restart the opposite.
     fn no_restart(&self) -> Check {
         let moments = spread(self.all.iter().map(|m| m.sent.time_ns));
         let pauses = spread(self.all.iter().map(|m| m.paused_ns));
-        let seconds = |ns: u64| analysis::words::rounded(ns as f64 / 1e9);
-        Check {
-            formula: "spread of the pauses before the resets < half the spread of their moments"
-                .into(),
-            expected: seconds(moments / limits::TWICE.count()),
-            measured: seconds(pauses),
-            unit: "s".into(),
-            agrees: pauses.saturating_mul(limits::TWICE.count()) <= moments,
-            tolerance: "at most: a restart closes all at one moment, after pauses of all lengths"
-                .into(),
-        }
+        no_restart(moments, pauses, "resets")
     }
 
     fn steps(&self, scope: &Scope) -> [Step; 2] {

@@ -162,6 +162,33 @@ fn crossed(unacked: u32, idle_ms: impl Fn(u32) -> f64) -> Fixture {
 }
 
 #[test]
+fn fins_that_no_sample_saw_hide_no_timeout() {
+    let mut f = closed(|_| 1_200.0, |i| 2_000.0 + f64::from(i));
+    // A busy sampler saw two of the eight before their FIN, and then not again.
+    let rows = &mut *f;
+    let (sockets, events) = (&mut rows.sockets, &mut rows.events);
+    for (i, sample) in (0..).zip(sockets).skip(6) {
+        let spoke_ms = reset_ms(i) - 1_200.0 - (2_000.0 + f64::from(i));
+        sample.time_ns = synth::START_NS + ((spoke_ms + 400.0) * 1e6) as u64;
+        sample.state = TcpState::Established;
+        sample.last_ack_recv_ms = Some(400);
+        (sample.last_data_recv_ms, sample.last_data_sent_ms) = (Some(400), Some(400));
+        let port = sample.local_port;
+        for event in events.iter_mut().filter(|e| e.local_port == port) {
+            event.bytes_unacked = event.bytes_unacked.map(|_| 201);
+            event.bytes_received = event.bytes_received.map(|_| 1);
+        }
+    }
+    let f = only(&f, ID);
+    assert_eq!((f.impact.affected, f.impact.of), (8, 8));
+    assert!(
+        f.title.starts_with("192.0.2.9:443 closes after 2"),
+        "{}",
+        f.title
+    );
+}
+
+#[test]
 fn a_request_that_crosses_the_fin() {
     let f = only(&crossed(201, |i| 1_010.0 + f64::from(i)), ID);
     assert!(f.title.contains("as requests come: 8 of 8"), "{}", f.title);
