@@ -10,7 +10,7 @@ const MS: u64 = 1_000_000;
 const DUPLEX_BYTES: u64 = 1 << 20;
 /// This many segments one way for each one the other way are a stream, not requests: a request that fits the first
 /// window of its connection has ten.
-const STREAM_SEGMENTS: u32 = 11;
+pub const STREAM_SEGMENTS: u32 = 11;
 /// A silence this many times as long as its usual gap ends a stream.
 const STREAM_GAPS: u64 = 4;
 

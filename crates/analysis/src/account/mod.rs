@@ -31,6 +31,7 @@ pub(crate) use folded::FoldedEnds;
 pub use folded::Forgotten;
 pub use histogram::Percentiles;
 pub(crate) use ledger::Ledger;
+pub use ledger::STREAM_SEGMENTS;
 pub use opened::Opened;
 pub use parts::{Parts, Thinking, Whose};
 pub use requests::Requests;

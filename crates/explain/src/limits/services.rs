@@ -62,7 +62,7 @@ limits! {
     HELD = 1_000 * MS, Time, Mechanism;
     /// What comes between two words of the other side is a stream in parts, and no message, from this many segments on:
     /// a message of ten fits the first window of its connection.
-    STREAM_SEGMENTS = 11, Segments, Rfc;
+    STREAM_SEGMENTS = analysis::account::STREAM_SEGMENTS, Segments, Rfc;
     /// Handshakes that a kept connection would have spared count from this share of what callers wait. Over TLS 1.2 the
     /// TCP handshake is one of the four round trips of a request, without TLS one of two; the rest is room for the
     /// service time.

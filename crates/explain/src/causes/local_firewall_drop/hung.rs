@@ -6,6 +6,7 @@ use recording::drop_reason::DropKind;
 use super::CAUSE;
 use crate::limits;
 use crate::places::dropped_here::{DroppedHere, DroppedWay, places};
+use crate::places::path::End;
 use crate::vocabulary::*;
 
 /// The places where something hangs.
@@ -15,7 +16,7 @@ pub(super) fn findings(story: &Story) -> Vec<Finding> {
         let hangs = |way: &DroppedWay| hangs(place.story, way);
         place.with(hangs)
     });
-    hung.filter_map(|place| judge(&place)).collect()
+    hung.map(|place| judge(&place)).collect()
 }
 
 /// Whether the connection hangs, and the rule drops what would end that: each retransmission, or each answer to one.
@@ -33,7 +34,7 @@ fn hangs(story: &Story, way: &DroppedWay) -> bool {
         tried && end.stuck(story).is_some()
     });
     // The sender is elsewhere: it retries, and nothing of it has come since.
-    let heard = |end: crate::places::path::End| {
+    let heard = |end: End| {
         let last = story.samples(end.conn).and_then(|s| s.last.heard_ns);
         last.is_none_or(|at| at > way.of.first_ns)
     };
@@ -43,7 +44,7 @@ fn hangs(story: &Story, way: &DroppedWay) -> bool {
     known && (repeats && dropped || from_elsewhere && !way.ends(story).any(heard))
 }
 
-fn judge(place: &DroppedHere) -> Option<Finding> {
+fn judge(place: &DroppedHere) -> Finding {
     let story = place.story;
     let rules = story.netns(place.netns);
     let (rules_of, at) = (namespace(&rules), place.at);
@@ -93,8 +94,8 @@ fn judge(place: &DroppedHere) -> Option<Finding> {
         Some(since) => case.since(since),
         None => case,
     };
-    Some(case.verify(sentence!(
+    case.verify(sentence!(
         "`tcpwhy trace drops` shows no packet for {at}, and what hung goes on.",
         at
-    )))
+    ))
 }
