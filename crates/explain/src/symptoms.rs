@@ -2,7 +2,7 @@
 
 use analysis::account::{Service, State};
 use analysis::words::{count, duration, percent, plural};
-use analysis::{Places, Side, Story};
+use analysis::{Endpoint, Places, Side, Story};
 use recording::drop_reason::{DropKind, drop_reason};
 use recording::{RetransmitKind, Text, counter};
 use serde::{Deserialize, Serialize};
@@ -87,6 +87,10 @@ pub(crate) fn symptoms(story: &Story, account: &[Service]) -> Vec<Symptom> {
     );
     for (reason, dropped) in &tally.drops {
         let to = place(story, dropped, "to");
+        let to = match (source(story, reason), to) {
+            (Some(from), Some(to)) if dropped.most().is_none() => Some(format!("from {from} {to}")),
+            (_, to) => to,
+        };
         let means: Vec<_> = drop_reason(reason)
             .map(|known| known.says.to_string() + &harmless(known.kind))
             .into_iter()
@@ -116,6 +120,16 @@ fn harmless(kind: DropKind) -> String {
         Owner::Harmless(why) => format!(" ({why})"),
         Owner::Causes(_) | Owner::Nobody => String::new(),
     }
+}
+
+/// The one end that all that was dropped for a reason came from.
+fn source(story: &Story, reason: &str) -> Option<Endpoint> {
+    let all = story.drops.all();
+    let mut sources = all
+        .filter(|(_, dropped)| dropped.reason.as_deref() == Some(reason))
+        .map(|((_, from, _), _)| *from);
+    let first = sources.next()?;
+    sources.all(|from| from == first).then_some(first)
 }
 
 /// The end with most of it, and its namespace.

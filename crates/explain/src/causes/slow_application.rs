@@ -10,7 +10,7 @@ use crate::limits;
 use crate::places::accept_waits;
 use crate::places::listener::ListenerPlace;
 use crate::places::meanwhile::{Meanwhile, What, stopped};
-use crate::places::slow_exchanges::{self, Excess, Keeper, Rule, SlowService};
+use crate::places::slow_exchanges::{self, Keeper, Rule, SlowService};
 use crate::vocabulary::*;
 use crate::waits::POLLS;
 
@@ -209,8 +209,8 @@ fn judge(slow: &SlowService) -> Finding {
         behind: scope.pid.and_then(|pid| Behind::of(slow, pid)),
         scope,
     };
-    let many_waited = slow.silence().is_some() && slow.rule != Rule::Excess(Excess::Together);
-    let untold = matches!(slow.rule, Rule::Excess(_)) && !slow.is_known() && !many_waited;
+    let few = matches!(slow.rule, Rule::Excess(_)) && slow.silence().is_none();
+    let untold = (few || slow.may_wait) && !slow.is_known();
     Case::new(slow.story, CAUSE, told.scope.clone())
         .placed(slow.place())
         .noted(untold.then_some(UNTOLD))

@@ -7,7 +7,7 @@ use analysis::words::{duration, percent, rounded};
 
 use crate::limits;
 use crate::places::path::sample_rows;
-use crate::places::slow_exchanges::{self, Excess, Rule, SlowService};
+use crate::places::slow_exchanges::{self, Rule, SlowService};
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -98,10 +98,10 @@ fn judge(slow: &SlowService) -> Finding {
     let waits = matches!(slow.rule, Rule::Excess(_)) && slow.went_over_waiting_ones();
     Case::new(slow.story, CAUSE, scope.clone())
         .placed(slow.place())
-        .noted(match slow.rule {
-            _ if waits => Some(WAITING),
-            Rule::Excess(Excess::Together) => Some(TOGETHER),
-            _ => None,
+        .noted(if waits {
+            Some(WAITING)
+        } else {
+            slow.may_wait.then_some(TOGETHER)
         })
         .if_asked(slow.if_asked.clone(), slow.rule == Rule::OnlyIfAsked)
         .since(slow.since())

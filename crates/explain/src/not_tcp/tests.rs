@@ -1,7 +1,7 @@
 //! Whose time it was: proxies, pools, events and transfers are told apart.
 
-use analysis::{Endpoint, Netns};
 use analysis::account::{Slept, Spent, State, Whose};
+use analysis::{Endpoint, Netns};
 
 use super::*;
 

@@ -161,8 +161,8 @@ impl<'a> ServerResets<'a> {
             Quantity::of(self.of(), "connection"),
         );
         let got = match self.got() {
-            Some(got) => format!("{} of an answer had arrived", bytes(got)),
-            None => format!("{} of an answer had been acknowledged", self.answered()),
+            Some(got) => format!("{} had arrived on each", bytes(got)),
+            None => format!("{} had been acknowledged on each", self.answered()),
         };
         let says = format!(
             "{n} of {of} ({}) ended with ECONNRESET for the client; {got} by then (median).",

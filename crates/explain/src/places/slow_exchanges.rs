@@ -27,6 +27,8 @@ pub(crate) struct SlowService<'a> {
     pub(crate) story: &'a Story,
     pub(crate) exchanges: &'a Exchanges,
     pub(crate) rule: Rule,
+    /// They are few, and all that were under way: a stop, or a pool that waits for an event.
+    pub(crate) may_wait: bool,
     /// The slow exchanges that are recorded individually, the slowest first.
     pub(crate) slow: Vec<Told>,
     /// How many are slow.
@@ -121,6 +123,7 @@ impl<'a> SlowService<'a> {
             },
             story,
             rule: Rule::OnlyIfAsked,
+            may_wait: false,
             slow: Vec::new(),
             count: 0,
             lost_ns: 0,

@@ -124,6 +124,18 @@ fn falls_silent(waiting: [u64; 4]) -> Fixture {
 }
 
 #[test]
+fn a_small_pool_that_waits_altogether_is_a_note() {
+    let f = falls_silent([9, 9, 9, 9]);
+    assert!(found(&f).is_empty());
+    let notes = explain(&f.write().expect("writes")).expect("reads").notes;
+    let title = "has answered nothing for 4 s, while 9 requests wait";
+    assert!(notes.iter().any(|n| n.title.contains(title)), "{notes:?}");
+    // One that waits alone is nothing.
+    let alone = falls_silent([1, 1, 1, 1]).write().expect("writes");
+    assert!(explain(&alone).expect("reads").notes.is_empty());
+}
+
+#[test]
 fn a_service_that_answers_nothing_any_more_while_more_is_asked() {
     let f = only(&falls_silent([2, 9, 16, 23]), ID);
     assert!(

@@ -107,6 +107,7 @@ impl SlowService<'_> {
         }
         let longer = all_ns.saturating_sub(count.saturating_mul(usual_ns));
         self.rule = Rule::Excess(by);
+        self.may_wait = by == Excess::Together;
         (self.count, self.lost_ns) = (count, (longer as f64 * share) as u64);
         true
     }
@@ -218,10 +219,14 @@ impl SlowService<'_> {
         let goes_on = silence.to_ns.saturating_add(limits::LAST_LOOK.ns()) >= self.story.end_ns;
         let long =
             silence.ns() >= limits::STALL.ns() && goes_on && self.would_have_answered(silence);
-        if !long || silence.asked < limits::OFTEN.count() || share < limits::MOST.share() {
+        // All callers of a small pool wait for the one answer, and ask nothing more.
+        let few = silence.asked < limits::OFTEN.count();
+        let enough = !few || silence.open >= limits::OFTEN_TO_SEVERAL.count();
+        if !long || !enough || share < limits::MOST.share() {
             return false;
         }
         self.rule = Rule::Silent;
+        self.may_wait = few;
         (self.count, self.lost_ns) = (silence.open, (silence.waited_ns as f64 * share) as u64);
         true
     }
