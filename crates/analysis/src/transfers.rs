@@ -6,6 +6,7 @@ use recording::{RetransmitKind, RowRef, Text};
 
 use super::conn::{BULK_BYTES, Conn, ConnId};
 use super::fold::Moved;
+use super::held_here::HeldHere;
 use super::resends::{KEPT_RTTS, Resends, Rtts};
 use super::shut::Shut;
 use super::slots::Slots;
@@ -114,6 +115,8 @@ pub struct Transfer {
     pub resends: Resends,
     /// A segment retransmitted on the timer, time after time.
     pub stall: Stall,
+    /// Its own kernel fails to send what it has, up to its last sample.
+    pub held_here: Option<HeldHere>,
     /// The longest time that the peer's window was closed to what waited to be sent.
     pub shut: Option<Shut>,
     /// The same for the latest samples.
@@ -382,7 +385,9 @@ impl Transfer {
         }
         // A paced sender waits for its time.
         let paced = row.max_pacing_rate.is_some_and(|rate| rate < LEAST_UNPACED);
-        if unacked == 0 && unsent > 0 && unsent < self.mss && room && !paced {
+        self.held_here = HeldHere::after(self.held_here, at, row);
+        let kept = unacked == 0 && unsent > 0 && unsent < self.mss && room && !paced;
+        if kept && self.held_here.is_none() {
             self.kept_back += 1;
             self.corked += u32::from(row.corked == Some(true));
             keep(&mut self.kept_back_rows, at);

@@ -8,6 +8,8 @@ use recording::tables::Socket;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::held_here::is_held;
+
 /// What an end is doing: at every instant the first of these that holds, so that the states partition
 /// the time of its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -153,7 +155,7 @@ impl Seen {
         let unsent = row.notsent_bytes.unwrap_or(0);
         let unacked = row.unacked.unwrap_or(0);
         let repairs = matches!(row.ca_state.as_deref(), Some("Recovery" | "Loss"));
-        if repairs && (unacked > 0 || unsent > 0) {
+        if repairs && (unacked > 0 || unsent > 0) || is_held(row) {
             return Seen::Is(State::Repair);
         }
         if unsent > 0 {
@@ -366,6 +368,9 @@ mod tests {
         assert_eq!(state(full, Role::Server), State::PeerWindow);
         let lost = |s: &mut Socket| (s.unacked, s.ca_state) = (Some(1), Some(Text::from("Loss")));
         assert_eq!(state(lost, Role::Server), State::Repair);
+        let held =
+            |s: &mut Socket| (s.notsent_bytes, s.snd_wnd, s.probes) = (Some(9), Some(100), Some(1));
+        assert_eq!(state(held, Role::Server), State::Repair);
         assert_eq!(server(|s| s.state = TcpState::CloseWait), State::Closing);
         assert_eq!(server(|s| s.state = TcpState::SynSent), State::Connecting);
     }

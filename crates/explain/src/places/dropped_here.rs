@@ -308,6 +308,14 @@ impl DroppedWay<'_> {
             .filter_map(|id| End::of(story, id))
     }
 
+    /// For how long the sender's own kernel has failed to send, up to its last sample, ns.
+    pub(crate) fn held_ns(&self, story: &Story) -> u64 {
+        let transfer = self.sender.and_then(|id| story.transfers.of(id));
+        transfer
+            .and_then(|t| t.held_here)
+            .map_or(0, |held| held.ns())
+    }
+
     /// From the first packet to the last, ns.
     pub(crate) fn span_ns(&self) -> u64 {
         self.of.last_ns.saturating_sub(self.of.first_ns)

@@ -25,6 +25,10 @@ fn hangs(story: &Story, way: &DroppedWay) -> bool {
         return false;
     }
     let known = way.ends(story).next().is_some();
+    // A rule of the output makes the sender's transmit fail: nothing is in flight, no retransmission follows.
+    if way.held_ns(story) >= limits::STALL.ns() {
+        return true;
+    }
     let ends = way.ends(story);
     let retries: u64 = ends.map(|end| end.transfer.stall.timeouts).sum();
     let dropped = limits::MOST.reached(way.of.count, retries);

@@ -513,6 +513,29 @@ fn a_rule_that_drops_what_hangs_is_the_finding_whatever_the_count() {
 }
 
 #[test]
+fn a_rule_of_the_output_leaves_nothing_in_flight() {
+    let held = |room: u32| {
+        let mut f = hung("NETFILTER_DROP");
+        for event in f.events.iter_mut().filter(|e| e.kind == EventKind::Drop) {
+            event.netns = CLIENT;
+        }
+        f.seen_from(CLIENT);
+        // The transmit fails, so that the kernel retransmits nothing: it probes.
+        f.events.retain(|e| e.kind != EventKind::Retransmit);
+        for row in f.sockets.iter_mut().filter(|s| s.rto_count.is_some()) {
+            (row.rto_count, row.unacked, row.ca_state) = (None, Some(0), Some("Open".into()));
+            (row.notsent_bytes, row.snd_wnd, row.probes) = (Some(100), Some(room), Some(3));
+        }
+        f
+    };
+    let f = only(&held(64_000), ID);
+    assert!(f.title.contains("3 connections hang"), "{}", f.title);
+    assert!(f.lost_s.seconds() > Some(15.0), "{:?}", f.lost_s.seconds());
+    // The peer's window is closed.
+    assert!(found(&held(0)).iter().all(|f| f.cause != ID));
+}
+
+#[test]
 fn a_rule_that_drops_something_else_of_them_is_not_it() {
     let mut f = hung("NETFILTER_DROP");
     let mut kept = 0;
