@@ -448,6 +448,35 @@ fn a_connect_that_hangs_since_before_the_recording_is_told() {
 }
 
 #[test]
+fn a_connect_that_a_route_rejects_is_told() {
+    need_root();
+    let space = Space::with_hole();
+    for route in [
+        "route add blackhole 10.9.8.0/24",
+        "-6 route add prohibit fd09:8::/32",
+    ] {
+        space.ip(&route.split(' ').collect::<Vec<_>>());
+    }
+    for (to, kind, error) in [
+        ("10.9.8.7", "blackhole", "EINVAL"),
+        ("fd09:8::7", "prohibit", "EACCES"),
+    ] {
+        let code = format!("import socket; socket.create_connection(('{to}', 443))");
+        let command = ["ip", "netns", "exec", space.name(), "python3", "-c", &code];
+        let args = [&["explain", "--json", "--"][..], &command].concat();
+        let lines = json_lines(&run(&args));
+        let finding = lines.iter().find(|l| l["type"] == "finding");
+        let finding = finding.unwrap_or_else(|| panic!("{lines:#?}"));
+        assert_eq!(finding["cause"], "route-or-neighbour-failure");
+        assert_eq!(finding["scope"]["comm"], "python3");
+        let title = finding["title"].as_str().unwrap();
+        for word in [to, kind, error, "1 connect"] {
+            assert!(title.contains(word), "{title}");
+        }
+    }
+}
+
+#[test]
 fn a_command_that_waits_for_no_tcp_is_told_so() {
     need_root();
     // A lookup that nobody answers: a socket of UDP, and a timer.

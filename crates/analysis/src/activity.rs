@@ -49,7 +49,7 @@ impl Activity {
             EventKind::ResetSent => Activity::ResetSent,
             EventKind::ResetReceived => Activity::ResetReceived,
             EventKind::Drop => Activity::Dropped,
-            EventKind::Unknown(_) => return None,
+            EventKind::NoRoute | EventKind::Unknown(_) => return None,
         })
     }
 

@@ -352,6 +352,7 @@ impl Story {
             EventKind::ResetReceived if *state == TcpState::SynSent => {
                 connections.refused(at.into(), row)
             }
+            EventKind::NoRoute => self.unrouted.rejected(at, row),
             _ => {
                 if *kind == EventKind::Drop {
                     self.drops.add(at, row);

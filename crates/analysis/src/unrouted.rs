@@ -1,21 +1,26 @@
-//! connect() calls for which the kernel knew no route: whose, where to, and with which error.
+//! connect() for which the kernel knew no route, or one that rejects: whose, where to, and with which error.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use recording::tables::Call;
+use recording::tables::{Call, Event};
 use recording::{Addr, CallKind, RowRef, Text};
 
 /// Callers followed.
 const MAX_CALLERS: usize = 10_000;
+/// Processes kept of each.
+const MAX_PROCESSES: usize = 16;
 /// Destinations kept of each.
 const MAX_DESTINATIONS: usize = 16;
 /// Moments kept per caller: with more calls those of every second one, with twice as many those of every fourth.
 const MAX_MOMENTS: usize = 256;
 
-/// The calls that failed for want of a route, by network namespace and process.
+/// One program in its network namespace, and the error that it met.
+type Caller = (u32, Text, &'static str);
+
+/// The calls that failed for want of a route, by caller.
 #[derive(Debug, Default)]
 pub struct Unrouted {
-    callers: BTreeMap<(u32, u32), NoWay>,
+    callers: BTreeMap<Caller, NoWay>,
     /// Calls of further callers.
     pub folded: u64,
 }
@@ -23,8 +28,12 @@ pub struct Unrouted {
 /// Those of one caller.
 #[derive(Clone, Debug)]
 pub struct NoWay {
-    /// Command name of the thread that called last.
+    /// Its network namespace.
+    pub netns: u32,
+    /// Command name of its threads.
     pub comm: Text,
+    /// Its processes: the first of many.
+    pub pids: BTreeSet<u32>,
     /// How many.
     pub count: u64,
     /// Of these, to IPv4 addresses.
@@ -37,7 +46,7 @@ pub struct NoWay {
     pub failed_ns: Vec<u64>,
     /// One call in this many is among those.
     one_in: u64,
-    /// The error of the last.
+    /// The error.
     pub error: &'static str,
     /// Where they went to: the first of many.
     pub to: BTreeSet<Addr>,
@@ -45,54 +54,106 @@ pub struct NoWay {
     pub rows: [RowRef; 2],
 }
 
+/// One connect that failed.
+struct Failed<'a> {
+    at: RowRef,
+    time_ns: u64,
+    /// Network namespace and process.
+    who: (u32, u32),
+    comm: &'a Text,
+    family: u8,
+    to: Addr,
+    error: &'static str,
+}
+
 impl Unrouted {
-    /// Takes a call.
+    /// Takes a call: without any route the kernel has no other word of it.
     pub(crate) fn add(&mut self, at: RowRef, call: &Call) {
-        if call.call != CallKind::Connect {
-            return;
+        if call.call == CallKind::Connect && call.error.as_deref() == Some("ENETUNREACH") {
+            self.take(Failed {
+                at,
+                time_ns: call.time_ns,
+                who: (call.netns, call.pid),
+                comm: &call.comm,
+                family: call.family,
+                to: call.remote_addr,
+                error: "ENETUNREACH",
+            });
         }
-        let error = match call.error.as_deref() {
-            Some("ENETUNREACH") => "ENETUNREACH",
-            // With an `unreachable` route, before a local port was chosen. Where the next hop does not answer, it
-            // comes later.
-            Some("EHOSTUNREACH") if call.local_port == 0 => "EHOSTUNREACH",
+    }
+
+    /// Takes a connect that a route rejected.
+    pub(crate) fn rejected(&mut self, at: RowRef, row: &Event) {
+        let error = match row.error.as_deref() {
+            Some("EINVAL") => "EINVAL",
+            Some("EACCES") => "EACCES",
+            Some("EHOSTUNREACH") => "EHOSTUNREACH",
             _ => return,
         };
-        let key = (call.netns, call.pid);
+        let unknown = Text::default();
+        self.take(Failed {
+            at,
+            time_ns: row.time_ns,
+            who: (row.netns, row.pid.unwrap_or(0)),
+            comm: row.comm.as_ref().unwrap_or(&unknown),
+            family: row.family,
+            to: row.remote_addr,
+            error,
+        });
+    }
+
+    fn take(&mut self, failed: Failed) {
+        let Failed { at, error, .. } = failed;
+        let (netns, pid) = failed.who;
+        let key = (netns, failed.comm.clone(), error);
         if self.callers.len() >= MAX_CALLERS && !self.callers.contains_key(&key) {
             self.folded += 1;
             return;
         }
         let known = self.callers.entry(key).or_insert_with(|| NoWay {
-            comm: call.comm.clone(),
+            netns,
+            comm: failed.comm.clone(),
+            pids: BTreeSet::new(),
             count: 0,
             ipv4: 0,
-            first_ns: call.time_ns,
-            last_ns: call.time_ns,
+            first_ns: failed.time_ns,
+            last_ns: failed.time_ns,
             failed_ns: Vec::new(),
             one_in: 1,
             error,
             to: BTreeSet::new(),
             rows: [at, at],
         });
-        known.note(call.time_ns);
+        known.note(failed.time_ns);
         known.count += 1;
-        known.ipv4 += u64::from(call.family == 4);
-        known.last_ns = known.last_ns.max(call.time_ns);
-        known.comm.clone_from(&call.comm);
-        (known.error, known.rows[1]) = (error, at);
+        known.ipv4 += u64::from(failed.family == 4);
+        known.last_ns = known.last_ns.max(failed.time_ns);
+        known.rows[1] = at;
+        if known.pids.len() < MAX_PROCESSES {
+            known.pids.insert(pid);
+        }
         if known.to.len() < MAX_DESTINATIONS {
-            known.to.insert(call.remote_addr);
+            known.to.insert(failed.to);
         }
     }
 
-    /// All of them, by network namespace and process.
-    pub fn callers(&self) -> impl Iterator<Item = ((u32, u32), &NoWay)> {
-        self.callers.iter().map(|(key, way)| (*key, way))
+    /// All of them, by network namespace, program and error.
+    pub fn callers(&self) -> impl Iterator<Item = &NoWay> {
+        self.callers.values()
     }
 }
 
 impl NoWay {
+    /// The type of the route that rejects them, as `ip route` calls it; `None` where there is none at all.
+    pub fn route(&self) -> Option<&'static str> {
+        match self.error {
+            "EINVAL" => Some("blackhole"),
+            "EACCES" => Some("prohibit"),
+            "EHOSTUNREACH" => Some("unreachable"),
+            _ => None,
+        }
+    }
+
     /// Keeps the moment of the next call, if it is one of those that are kept.
     fn note(&mut self, time_ns: u64) {
         if self.failed_ns.len() >= MAX_MOMENTS && self.count.is_multiple_of(self.one_in) {
@@ -131,7 +192,7 @@ mod tests {
             };
             unrouted.add(at, &call);
         }
-        let (_, way) = unrouted.callers().next().expect("a caller");
+        let way = unrouted.callers().next().expect("a caller");
         assert_eq!((way.count, way.first_ns, way.last_ns), (5_000, 0, 4_999));
         let kept = &way.failed_ns;
         assert!((MAX_MOMENTS / 2..=MAX_MOMENTS).contains(&kept.len()));

@@ -21,8 +21,8 @@ pub(crate) struct Inquiry<'a> {
     story: &'a Story,
     /// None when nothing in particular was asked about.
     ends: AHashSet<End>,
-    /// They are those of the command.
-    is_command: bool,
+    /// The command that they are of: its name and process.
+    command: Option<(String, u32)>,
 }
 
 impl<'a> Inquiry<'a> {
@@ -30,7 +30,11 @@ impl<'a> Inquiry<'a> {
     pub(crate) fn of(story: &'a Story, recording: &Recording, filter: &Filter) -> Inquiry<'a> {
         let filters = [filter, &recording.manifest.asked];
         let filter = filters.into_iter().find(|filter| filter.asks_for_some());
-        let is_command = filter.is_none();
+        let began = recording.manifest.ran.map_or(0, |ran| ran.pid);
+        let program = program(&recording.manifest.command_line);
+        let command = program
+            .filter(|_| filter.is_none())
+            .map(|name| (name, began));
         let ends = match filter {
             Some(filter) => {
                 let mut ends = asked_for(story, filter);
@@ -38,15 +42,14 @@ impl<'a> Inquiry<'a> {
                 ends
             }
             None => {
-                let program = program(&recording.manifest.command_line);
-                let began = recording.manifest.ran.map_or(0, |ran| ran.pid);
-                program.map_or_else(AHashSet::new, |name| of_command(story, &name, began))
+                let of = |(name, began): &(String, u32)| of_command(story, name, *began);
+                command.as_ref().map_or_else(AHashSet::new, of)
             }
         };
         Inquiry {
             story,
             ends,
-            is_command,
+            command,
         }
     }
 
@@ -56,7 +59,7 @@ impl<'a> Inquiry<'a> {
         Inquiry {
             story,
             ends: AHashSet::new(),
-            is_command: false,
+            command: None,
         }
     }
 
@@ -69,7 +72,18 @@ impl<'a> Inquiry<'a> {
     /// Whether the command lost time to it. A filter shows no other findings anyway.
     pub(crate) fn suffers(&self, f: &Finding) -> bool {
         let its = || f.lost_s.ends().any(|end| self.ends.contains(&end));
-        self.is_command && (self.asks(f) || its())
+        let of = || {
+            f.scope
+                .pid
+                .is_some_and(|pid| self.ran(pid, f.scope.comm.as_deref()))
+        };
+        self.command.is_some() && (self.asks(f) || its() || of())
+    }
+
+    /// Whether a process is the command's: the one that was started, or one of its name that it may have started.
+    pub(crate) fn ran(&self, pid: u32, comm: Option<&str>) -> bool {
+        let known = self.command.as_ref();
+        known.is_some_and(|(name, began)| *began != 0 && (pid == *began || comm == Some(name)))
     }
 
     /// Whether it is about one of these ends.

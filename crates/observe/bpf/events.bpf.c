@@ -254,6 +254,13 @@ static __always_inline void fill_agreed(struct tw_event *e, const struct sock *s
 	}
 }
 
+static __always_inline void fill_caller(struct tw_event *e)
+{
+	e->pid = bpf_get_current_pid_tgid() >> 32;
+	e->cgroup = bpf_get_current_cgroup_id();
+	bpf_get_current_comm(e->comm, sizeof(e->comm));
+}
+
 static __always_inline void fill_change(struct tw_event *e, const struct sock *sk,
 					const struct tcp_sock *tp, int old, int new)
 {
@@ -262,9 +269,7 @@ static __always_inline void fill_change(struct tw_event *e, const struct sock *s
 	e->state = new;
 	if (old == TCP_CLOSE) {
 		/* connect() or listen(): the only changes made by the owner itself. */
-		e->pid = bpf_get_current_pid_tgid() >> 32;
-		e->cgroup = bpf_get_current_cgroup_id();
-		bpf_get_current_comm(e->comm, sizeof(e->comm));
+		fill_caller(e);
 		e->backlog = sk->sk_max_ack_backlog;
 	} else if (tp && (new == TCP_ESTABLISHED || new == TCP_CLOSE)) {
 		fill_tcp(e, tp);
@@ -276,6 +281,7 @@ static __always_inline void fill_change(struct tw_event *e, const struct sock *s
 }
 
 #include "lives.h"
+#include "no_route.h"
 
 /* `number` is a place in a map for the socket as a number, or NULL when lives are not folded. */
 static __always_inline int state_changed(void *ctx, struct sock *sk, int old, int new, u64 *number)

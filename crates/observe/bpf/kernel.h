@@ -84,8 +84,37 @@ struct in6_addr {
 struct ns_common {
 	unsigned int inum;
 };
+struct fib6_info;
+struct netns_ipv6 {
+	struct fib6_info *fib6_null_entry;
+};
 struct net {
 	struct ns_common ns;
+	struct netns_ipv6 ipv6;
+};
+struct fib6_result {
+	struct fib6_info *f6i;
+	u8 fib6_type;
+};
+struct flowi_common {
+	__u8 flowic_proto;
+};
+union flowi_uli {
+	struct {
+		__be16 dport;
+		__be16 sport;
+	} ports;
+};
+struct flowi4 {
+	struct flowi_common __fl_common;
+	__be32 daddr;
+	union flowi_uli uli;
+};
+struct flowi6 {
+	struct flowi_common __fl_common;
+	struct in6_addr daddr;
+	struct in6_addr saddr;
+	union flowi_uli uli;
 };
 typedef struct {
 	struct net *net;

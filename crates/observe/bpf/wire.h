@@ -10,6 +10,7 @@ enum tw_kind {
 	TW_RESET_SENT,
 	TW_RESET_RECEIVED,
 	TW_DROP,
+	TW_NO_ROUTE, /* the error is in `error` */
 	TW_KINDS,
 };
 
@@ -65,7 +66,7 @@ struct tw_event {
 	u8 flags;
 	u8 caller;
 	u8 bits;
-	u8 error; /* errno that the socket met, of a change to CLOSE */
+	u8 error; /* errno: that the socket met, of a change to CLOSE; of connect() */
 	char comm[16];
 	u32 slot; /* of the socket; some bits of its address, which are not recorded */
 };

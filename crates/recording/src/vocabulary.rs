@@ -22,6 +22,8 @@ vocabulary! {
         ResetReceived = "reset-received";
         /// A TCP packet was thrown away.
         Drop = "drop";
+        /// A route of this host rejected a connect.
+        NoRoute = "no-route";
     }
 }
 
@@ -240,6 +242,10 @@ vocabulary! {
         ResetsReceived = "reset-received";
         /// Packets dropped.
         Drops = "drop";
+        /// Connects that a route of this host rejected.
+        NoRoutes = "no-routes";
+        /// The same of IPv6.
+        NoRoutes6 = "no-routes6";
         /// Kernel symbols: SYN cookies told from ordinary handshakes, what made a segment be retransmitted.
         Symbols = "symbols";
         /// Network namespaces other than the recorder's own.
@@ -341,6 +347,7 @@ impl EventKind {
             EventKind::ResetSent => SourceName::ResetsSent,
             EventKind::ResetReceived => SourceName::ResetsReceived,
             EventKind::Drop => SourceName::Drops,
+            EventKind::NoRoute => SourceName::NoRoutes,
             EventKind::Unknown(_) => return None,
         })
     }
@@ -354,6 +361,7 @@ impl SourceName {
         Some(match self {
             S::States | S::Retransmits | S::SynAckRetransmits | S::ResetsSent => "events",
             S::ResetsUnmatched | S::ResetsReceived | S::Drops | S::Symbols => "events",
+            S::NoRoutes | S::NoRoutes6 => "events",
             S::Sockets | S::AcceptWaits | S::Holders | S::Counters => "sockets",
             S::Settings | S::Processes => "sockets",
             S::Packets => "packets",

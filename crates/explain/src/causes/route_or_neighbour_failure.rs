@@ -11,6 +11,7 @@ use recording::Addr;
 use recording::drop_reason::{DropKind, drop_kind};
 
 use crate::finding::RuledOut;
+use crate::inquiry::Inquiry;
 use crate::limits;
 use crate::places::lost_syn::ConnectTimes;
 use crate::vocabulary::*;
@@ -25,13 +26,14 @@ pub(crate) const CAUSE: Cause = Cause {
     needs: &[&[SourceName::Drops]],
     seen_from: || {
         "5 packets dropped for the route, the reverse path or the neighbour, 0.1 % of the segments; \
-                3 connects without a route over 2 s (5, where calls are not recorded)".into()
+                3 connects without a route over 2 s, or 1 of the command (5 counted, where calls are not recorded)".into()
     },
     signature: &[
         "SYNs arrive and nothing answers, no firewall: asymmetric routing, rp_filter",
         "IPReversePathFilter rises in nstat",
         "martian source in the kernel's log",
         "network is unreachable (ENETUNREACH), no route to host (EHOSTUNREACH)",
+        "connect: invalid argument (EINVAL), permission denied (EACCES) at once: a blackhole or prohibit route",
         "connections hang after a route or a neighbour changed",
     ],
     rivals: &[],
@@ -45,7 +47,7 @@ pub(crate) const CAUSE: Cause = Cause {
     no: Some(no),
     rule_out,
     symptom: None,
-    find: |whole| find(whole.story),
+    find: |whole| find(whole.story, &whole.inquiry),
 };
 
 /// This host's objection to a packet.
@@ -82,7 +84,7 @@ impl Why {
     }
 }
 
-fn find(story: &Story) -> Found {
+fn find(story: &Story, inquiry: &Inquiry) -> Found {
     let mut places: BTreeMap<(u32, Why), Vec<&Group>> = BTreeMap::new();
     for group in story.packets.all() {
         let dropped = matches!(group.what, What::SynDropped | What::Dropped);
@@ -93,7 +95,7 @@ fn find(story: &Story) -> Found {
     let found = places.into_iter();
     found
         .filter_map(|((netns, why), groups)| judge(story, netns, why, &groups))
-        .chain(unroutable::find(story))
+        .chain(unroutable::find(story, inquiry))
         .chain(misled::find(story))
         .collect()
 }

@@ -34,6 +34,7 @@ static KINDS: [EventKind; tw_kind::TW_KINDS.0 as usize] = tied! {
     tw_kind::TW_RESET_SENT => EventKind::ResetSent,
     tw_kind::TW_RESET_RECEIVED => EventKind::ResetReceived,
     tw_kind::TW_DROP => EventKind::Drop,
+    tw_kind::TW_NO_ROUTE => EventKind::NoRoute,
 };
 
 /// Beyond this many distinct command names, texts are made anew: memory stays bounded.
@@ -109,8 +110,9 @@ impl Decoder {
         Cell::extend(&mut to.seq, rows().map(|e| has_packet(e).then_some(e.seq)));
 
         // Of the owner's call, which is the connect of a life that has one.
+        let calls = |e: &tw_event| u32::from(e.kind) == tw_kind::TW_NO_ROUTE.0;
         let owner = |s: &Step| match s.established_ns {
-            0 => is_change(&s.event) && s.event.old_state == CLOSE,
+            0 => is_change(&s.event) && s.event.old_state == CLOSE || calls(&s.event),
             _ => s.connect_ns != 0,
         };
         let owned = || steps.iter().map(|s| (&s.event, owner(s)));

@@ -38,6 +38,9 @@ struct Tracepoint {
     /// Where there is a second one, which takes what the first missed, and the two that fold.
     more: Option<More>,
     kind: tw_kind,
+    /// It is called for every lookup of a route, also for packets in interrupts: what interrupts the program is no
+    /// connect(), so that a run that did not happen lost nothing.
+    lookup: bool,
     /// Arguments without which the program is of no use, and why.
     args: usize,
     needs: &'static str,
@@ -79,6 +82,7 @@ const TRACEPOINTS: &[Tracepoint] = &[
             folding: ["on_state_fold", "on_state_fold_missed"],
         }),
         kind: tw_kind::TW_STATE,
+        lookup: false,
         args: 3,
         needs: "Linux 4.16",
     },
@@ -90,6 +94,7 @@ const TRACEPOINTS: &[Tracepoint] = &[
         program: "on_retransmit",
         more: None,
         kind: tw_kind::TW_RETRANSMIT,
+        lookup: false,
         args: 2,
         needs: "Linux 4.16",
     },
@@ -101,6 +106,7 @@ const TRACEPOINTS: &[Tracepoint] = &[
         program: "on_retransmit_synack",
         more: None,
         kind: tw_kind::TW_SYNACK_RETRANSMIT,
+        lookup: false,
         args: 2,
         needs: "Linux 4.16",
     },
@@ -112,6 +118,7 @@ const TRACEPOINTS: &[Tracepoint] = &[
         program: "on_send_reset",
         more: None,
         kind: tw_kind::TW_RESET_SENT,
+        lookup: false,
         args: 2,
         needs: "Linux 4.16",
     },
@@ -123,6 +130,7 @@ const TRACEPOINTS: &[Tracepoint] = &[
         program: "on_receive_reset",
         more: None,
         kind: tw_kind::TW_RESET_RECEIVED,
+        lookup: false,
         args: 1,
         needs: "Linux 4.16",
     },
@@ -134,8 +142,33 @@ const TRACEPOINTS: &[Tracepoint] = &[
         program: "on_drop",
         more: None,
         kind: tw_kind::TW_DROP,
+        lookup: false,
         args: 3,
         needs: "Linux 5.17",
+    },
+    Tracepoint {
+        source: SourceName::NoRoutes,
+        gives: "IPv4 connects that a route of this host rejects (blackhole, prohibit, unreachable)",
+        intent: Intent::Optional,
+        tracepoint: "fib_table_lookup",
+        program: "on_no_route",
+        more: None,
+        kind: tw_kind::TW_NO_ROUTE,
+        lookup: true,
+        args: 4,
+        needs: "Linux 4.18",
+    },
+    Tracepoint {
+        source: SourceName::NoRoutes6,
+        gives: "IPv6 connects that a route of this host rejects",
+        intent: Intent::Optional,
+        tracepoint: "fib6_table_lookup",
+        program: "on_no_route6",
+        more: None,
+        kind: tw_kind::TW_NO_ROUTE,
+        lookup: true,
+        args: 4,
+        needs: "Linux 5.3",
     },
 ];
 
@@ -332,7 +365,8 @@ impl<'o> Events<'o> {
         let before = losses.missed[STATE].runs;
         for (program, count) in losses.programs.news(self.skel.object()) {
             let first = |t: &Tracepoint| t.programs(self.fold).0 == program;
-            if let Some(i) = TRACEPOINTS.iter().position(first) {
+            let first = TRACEPOINTS.iter().position(first);
+            if let Some(i) = first.filter(|i| !TRACEPOINTS[*i].lookup) {
                 losses.missed[i].runs += count;
             }
         }

@@ -73,7 +73,7 @@ table! {
         bytes_received: Option<u64>, Bytes, null "not the end of a connection";
         /// Bytes that its program had written and the other side had not acknowledged when it ended; a FIN counts as one.
         bytes_unacked: Option<u32>, Bytes, null "not the end of a connection";
-        /// The name of the error that ended it (`ECONNREFUSED`, `EHOSTUNREACH`, `ETIMEDOUT`), whoever caused it: a reset, an ICMP message, a timer. Of one that its program closed, what an ICMP message had said before.
+        /// The name of the error that ended it (`ECONNREFUSED`, `EHOSTUNREACH`, `ETIMEDOUT`), whoever caused it: a reset, an ICMP message, a timer. Of one that its program closed, what an ICMP message had said before. Of a connect that a route rejects, what connect() returns.
         error: Option<Text>, Name, null "not the end of a connection, or no error was met";
         /// Kernel stack from which a reset was sent, as in `stack`.
         stack: Option<u64>, Id, null "not a reset sent";

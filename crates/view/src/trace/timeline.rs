@@ -174,6 +174,10 @@ fn says(e: &Event) -> String {
                 None => says,
             }
         }
+        EventKind::NoRoute => {
+            let error = e.error.as_deref().unwrap_or("an error");
+            format!("connect() ended with {error}: a route of this host rejects it")
+        }
         other => other.as_str().to_string(),
     }
 }

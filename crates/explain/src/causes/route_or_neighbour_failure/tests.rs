@@ -3,8 +3,8 @@
 use crate::causes::local_firewall_drop::tests::{dropped, upload_with_drops};
 use crate::causes::testing::{found, only, ruled_out, sysctls};
 use crate::{Change, Level};
-use recording::tables::Call;
-use recording::{CallKind, counter};
+use recording::tables::{Call, Event};
+use recording::{CallKind, EventKind, Ran, counter};
 use synth::{CLIENT, Dial, Fate, Fixture, Listen, SERVER, START_NS, Task, place};
 
 const ID: &str = "route-or-neighbour-failure";
@@ -56,7 +56,7 @@ fn an_address_that_goes_while_connections_use_it() {
         row.ca_state = Some("Loss".into());
     }
     let events = f.events.iter_mut();
-    for event in events.filter(|e| e.kind == recording::EventKind::Drop) {
+    for event in events.filter(|e| e.kind == EventKind::Drop) {
         event.netns = SERVER;
         event.reason = Some("IP_INADDRERRORS".into());
     }
@@ -118,6 +118,65 @@ fn connect_without_a_route() {
     assert_eq!((found.scope.pid, found.impact.affected), (Some(77), 5));
     assert!(found.title.contains("192.0.2.9"), "{}", found.title);
     assert_eq!(found.lost_s.seconds(), Some(4.0));
+}
+
+/// Processes of one program connect to `to` once a second, and a route rejects each with `error`.
+fn rejected(to: &str, error: &str, times: u64) -> Fixture {
+    let mut f = Fixture::new();
+    let (remote_addr, remote_port, family) = place(to);
+    f.events.extend((0..times).map(|i| Event {
+        time_ns: at_s(1 + i),
+        kind: EventKind::NoRoute,
+        netns: CLIENT,
+        family,
+        remote_addr,
+        remote_port,
+        pid: Some(77 + i as u32),
+        comm: Some("curl".into()),
+        error: Some(error.into()),
+        ..Event::default()
+    }));
+    f
+}
+
+#[test]
+fn a_route_that_rejects_is_told_with_its_type() {
+    for (error, kind) in [
+        ("EINVAL", "blackhole"),
+        ("EACCES", "prohibit"),
+        ("EHOSTUNREACH", "unreachable"),
+    ] {
+        let f = only(&rejected("192.0.2.9:443", error, 5), ID);
+        assert!(
+            f.title.contains(kind) && f.title.contains(error),
+            "{}",
+            f.title
+        );
+        assert_eq!((f.scope.pids.len(), f.impact.affected), (5, 5));
+        assert_eq!(f.lost_s.seconds(), Some(4.0));
+        let look = f.advice[0].command.as_ref().expect("a command");
+        assert!(look.contains(&format!("type {kind}")), "{look:?}");
+    }
+    assert!(found(&rejected("192.0.2.9:443", "ETIMEDOUT", 5)).is_empty());
+}
+
+#[test]
+fn one_rejected_connect_of_the_command_is_enough() {
+    let mut f = rejected("192.0.2.9:443", "EINVAL", 1);
+    assert!(found(&f).is_empty());
+    f.manifest.ran = Some(Ran {
+        pid: 77,
+        start_ns: START_NS,
+        end_ns: None,
+    });
+    f.manifest.command_line = ["tcpwhy", "explain", "--", "curl"]
+        .map(String::from)
+        .to_vec();
+    assert_eq!(only(&f, ID).scope.pid, Some(77));
+    f.manifest.command_line.pop();
+    f.manifest.command_line.push("wget".into());
+    f.manifest.ran = f.manifest.ran.map(|ran| Ran { pid: 9, ..ran });
+    assert!(found(&f).is_empty(), "it is somebody else's");
 }
 
 #[test]
@@ -257,7 +316,7 @@ fn hairpin() -> Fixture {
     for event in f
         .events
         .iter_mut()
-        .filter(|e| e.kind == recording::EventKind::Drop)
+        .filter(|e| e.kind == EventKind::Drop)
     {
         event.netns = CLIENT;
         event.local_addr = client;
@@ -297,7 +356,7 @@ fn frames_for_another_machine_matter_where_the_address_is_ours() {
     for event in copies
         .events
         .iter_mut()
-        .filter(|e| e.kind == recording::EventKind::Drop)
+        .filter(|e| e.kind == EventKind::Drop)
     {
         event.netns = 4_026_539_999;
     }

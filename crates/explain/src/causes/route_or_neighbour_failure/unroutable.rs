@@ -7,6 +7,7 @@ use analysis::words::{count, list};
 
 use super::CAUSE;
 use crate::finding::RuledOut;
+use crate::inquiry::Inquiry;
 use crate::limits;
 use crate::moment::{Began, Since};
 use crate::vocabulary::*;
@@ -14,24 +15,30 @@ use crate::vocabulary::*;
 /// The most destinations that are named.
 const SHOWN_DESTINATIONS: usize = 3;
 
-pub(super) fn find(story: &Story) -> Vec<Finding> {
-    let callers = story.unrouted.callers().filter(|(_, way)| insists(way));
+pub(super) fn find(story: &Story, inquiry: &Inquiry) -> Vec<Finding> {
+    // One connect of the command that was recorded is enough.
+    let ran = |way: &NoWay| {
+        way.pids
+            .iter()
+            .any(|pid| inquiry.ran(*pid, Some(&way.comm)))
+    };
+    let callers = story
+        .unrouted
+        .callers()
+        .filter(|way| insists(way) || ran(way));
     let mut callers: Vec<_> = callers.collect();
-    callers.sort_by_key(|(_, way)| std::cmp::Reverse(way.count));
+    callers.sort_by_key(|way| std::cmp::Reverse(way.count));
     callers.truncate(MAX_PER_CAUSE);
-    callers.retain(|(who, way)| !goes_on(story, *who, way));
+    callers.retain(|way| !goes_on(story, way));
+    let mut counted = counted(story);
+    counted.retain(|netns, _| !callers.iter().any(|way| way.netns == *netns));
     let told: Vec<_> = callers
         .into_iter()
-        .map(|(who, way)| (who, of_caller(story, who, way)))
+        .map(|way| of_caller(story, way))
         .collect();
-    let mut counted = counted(story);
-    counted.retain(|netns, _| !told.iter().any(|((of, _), _)| of == netns));
     let counted = counted.into_iter();
     let counted = counted.map(|(netns, intervals)| of_counter(story, netns, intervals));
-    told.into_iter()
-        .map(|(_, finding)| finding)
-        .chain(counted)
-        .collect()
+    told.into_iter().chain(counted).collect()
 }
 
 /// Whether it tried repeatedly.
@@ -40,9 +47,9 @@ fn insists(way: &NoWay) -> bool {
     way.count >= limits::FAILED_AGAIN.count() && over_ns >= limits::FAILED_OVER.ns()
 }
 
-/// The connections that a process opened.
-fn opened(story: &Story, (netns, pid): (u32, u32)) -> impl Iterator<Item = &Conn> {
-    let its = move |c: &&Conn| c.netns == netns && c.pid == Some(pid);
+/// The connections that its processes opened.
+fn opened<'a>(story: &'a Story, way: &'a NoWay) -> impl Iterator<Item = &'a Conn> {
+    let its = |c: &&Conn| c.netns == way.netns && c.pid.is_some_and(|pid| way.pids.contains(&pid));
     story
         .conns
         .iter()
@@ -51,15 +58,15 @@ fn opened(story: &Story, (netns, pid): (u32, u32)) -> impl Iterator<Item = &Conn
 }
 
 /// Whether a caller without a route for IPv6 goes on with an IPv4 address (RFC 8305): many hosts have no IPv6.
-fn goes_on(story: &Story, who: (u32, u32), way: &NoWay) -> bool {
-    let well = || opened(story, who).filter(|c| !c.failed()).count() as u64;
+fn goes_on(story: &Story, way: &NoWay) -> bool {
+    let well = || opened(story, way).filter(|c| !c.failed()).count() as u64;
     way.ipv4 == 0 && well() >= way.count
 }
 
 /// For how long it had no route, ns, and the longest such time: from a failed call until it got through to one of the
 /// addresses, or failed for the last time.
-fn without_ns(story: &Story, who: (u32, u32), way: &NoWay) -> (u64, u64) {
-    let there = opened(story, who).filter(|c| way.to.contains(&c.remote.addr));
+fn without_ns(story: &Story, way: &NoWay) -> (u64, u64) {
+    let there = opened(story, way).filter(|c| way.to.contains(&c.remote.addr));
     let mut well: Vec<u64> = there.filter_map(|c| c.established_ns).collect();
     well.sort_unstable();
     let mut failed = way.failed_ns.clone();
@@ -79,7 +86,8 @@ fn without_ns(story: &Story, who: (u32, u32), way: &NoWay) -> (u64, u64) {
     (all, longest)
 }
 
-fn of_caller(story: &Story, (netns, pid): (u32, u32), way: &NoWay) -> Finding {
+fn of_caller(story: &Story, way: &NoWay) -> Finding {
+    let (netns, pids) = (way.netns, Vec::from_iter(way.pids.iter().copied()));
     let to: Vec<String> = way
         .to
         .iter()
@@ -92,14 +100,14 @@ fn of_caller(story: &Story, (netns, pid): (u32, u32), way: &NoWay) -> Finding {
         netns: story.netns(netns),
         resource: Some(format!("route to {}", list(&to))),
         role: Role::Client,
-        pid: Some(pid),
-        pids: vec![pid],
+        pid: pids.first().copied(),
+        pids,
         comm: Some(way.comm.to_string()),
         ..Scope::default()
     };
     let (who, at) = (process(&scope), namespace(&scope.netns));
     let over_ns = way.last_ns.saturating_sub(way.first_ns);
-    let (without, longest) = without_ns(story, (netns, pid), way);
+    let (without, longest) = without_ns(story, way);
     let says = format!(
         "{failed} failed at once with {error}, over {}.",
         Quantity::ns(over_ns)
@@ -108,16 +116,30 @@ fn of_caller(story: &Story, (netns, pid): (u32, u32), way: &NoWay) -> Finding {
     let counts = way.ipv4 > 0 && way.error == "ENETUNREACH" && story.counters.covers(netns);
     Case::new(story, CAUSE, scope.clone())
         .since(Since::at(story, way.first_ns, Began::Seen))
-        .title([
-            format!("No route from here to {}: {failed} of {who} ended with {error}.", list(&to)),
-            format!("{who} has no route to {first}: {failed} ended with {error}."),
-            format!("{who} has no route to {first}."),
-        ])
-        .fix([
-            format!("Give {at} a route to {}.", list(&to)),
-            format!("Give this namespace a route to {first}."),
-            "Add the route.".into(),
-        ])
+        .title(match way.route() {
+            Some(kind) => [
+                format!("A route of this host rejects connects to {} ({kind}): {failed} of {who} ended with {error}.", list(&to)),
+                format!("A route here rejects connects to {first} ({kind}): {failed} ended with {error}."),
+                format!("A route here rejects connects to {first} ({kind})."),
+            ],
+            None => [
+                format!("No route from here to {}: {failed} of {who} ended with {error}.", list(&to)),
+                format!("{who} has no route to {first}: {failed} ended with {error}."),
+                format!("{who} has no route to {first}."),
+            ],
+        })
+        .fix(match way.route() {
+            Some(kind) => [
+                format!("Find who set the {kind} route to {} in {at}; give it a next hop or delete it.", list(&to)),
+                format!("Find who set the {kind} route to {first}; delete it."),
+                format!("Delete the {kind} route."),
+            ],
+            None => [
+                format!("Give {at} a route to {}.", list(&to)),
+                format!("Give this namespace a route to {first}."),
+                "Add the route.".into(),
+            ],
+        })
         .affects(
             Impact::of(way.count, way.count, "connects", says),
             Lost::elsewhere(without).in_outage(Some(longest)),
@@ -128,7 +150,7 @@ fn of_caller(story: &Story, (netns, pid): (u32, u32), way: &NoWay) -> Finding {
             calls = Quantity::of(way.count, "connect").rows(way.rows),
             to = Quantity::new(way.to.len() as u64, list(&to))
         )])
-        .rules_out([never_left(story, (netns, pid), way)])
+        .rules_out([never_left(story, way)])
         .checks(counts.then(|| {
             at_least(
                 "packets and connects without a route (IpOutNoRoutes) ≥ IPv4 connects that failed without one",
@@ -137,13 +159,16 @@ fn of_caller(story: &Story, (netns, pid): (u32, u32), way: &NoWay) -> Finding {
                 "connects",
             )
         }))
-        .advise([route(&scope.netns, &first)])
+        .advise([match way.route() {
+            Some(kind) => rejecting(&scope.netns, kind, &first),
+            None => route(&scope.netns, &first),
+        }])
         .verify(sentence!("`ip route get {first}` names a device there, and the connects succeed.", first))
 }
 
 /// A host that refuses or drops a connection has received its SYN.
-fn never_left(story: &Story, who: (u32, u32), way: &NoWay) -> RuledOut {
-    let there = opened(story, who).filter(|c| way.to.contains(&c.remote.addr));
+fn never_left(story: &Story, way: &NoWay) -> RuledOut {
+    let there = opened(story, way).filter(|c| way.to.contains(&c.remote.addr));
     let (mut sent, mut refused) = (0u64, 0u64);
     for conn in there {
         sent += 1;
@@ -224,6 +249,22 @@ fn of_counter(story: &Story, netns: u32, (by, intervals): (u64, usize)) -> Findi
         .verify("`nstat -z IpOutNoRoutes` no longer rises.")
 }
 
+fn rejecting(netns: &Netns, kind: &'static str, to: &str) -> Advice {
+    let at = namespace(netns);
+    Advice::to(format!(
+        "Find what set the {kind} route that covers {to} in {at} (a routing daemon, a container network), and give {to} \
+         a next hop."
+    ))
+    .by(command_in(netns, shell!("ip route show table all type {kind}", kind)))
+    .at(at.clone())
+    .risk("Such a route may be there on purpose: traffic that it holds back leaves by the next best route.")
+    .effect("connect() sends its SYN.")
+    .change(Change::RepairPath {
+        from: at.clone(),
+        to: to.to_string(),
+    })
+}
+
 fn many(n: u64) -> String {
     match n {
         1 => "1 connect or packet".into(),
@@ -250,7 +291,7 @@ fn route(netns: &Netns, to: &str) -> Advice {
 
 /// Callers whose connects had no route, and what counters show where calls were not recorded.
 pub(super) fn refuted(story: &Story) -> impl Iterator<Item = Option<Answered>> {
-    let callers = story.unrouted.callers().map(|(_, way)| {
+    let callers = story.unrouted.callers().map(|way| {
         let over_ns = way.last_ns.saturating_sub(way.first_ns);
         let says = || {
             say!(
