@@ -2,11 +2,11 @@
 //! could spare themselves, or of a service's own side.
 
 mod chain;
+mod held;
 
 use analysis::Story;
-use analysis::account::{Parts, Percentiles, Requests, Role, Service, Slow};
+use analysis::account::{Parts, Percentiles, Requests, Role, Service};
 use analysis::words::{percent, rounded};
-use recording::Waker;
 use serde::{Deserialize, Serialize};
 
 use crate::command::CommandTime;
@@ -16,6 +16,7 @@ use crate::lockstep::Lockstep;
 use crate::name_waits::NameWaits;
 use crate::named::{name, seconds};
 use chain::{Arrivals, Chain, asks};
+use held::{Departures, is_event};
 
 /// Whose time it was, where it was not TCP's: the answer where there is no finding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -98,7 +99,7 @@ pub(crate) fn not_tcp(
     command
         .or_else(|| of_names(names, services, story.seconds()))
         .or_else(|| first.map(|(_, told)| told))
-        .or_else(|| of_services(services, &Arrivals::of(story)))
+        .or_else(|| of_services(services, &Arrivals::of(story), &Departures::of(story)))
         .or_else(|| spared.map(|(_, told)| told))
 }
 
@@ -115,7 +116,11 @@ fn of_names(names: Option<&NameWaits>, services: &[Service], seconds: f64) -> Op
     })
 }
 
-fn of_services(services: &[Service], arrivals: &Arrivals) -> Option<NotTcp> {
+fn of_services(
+    services: &[Service],
+    arrivals: &Arrivals,
+    departures: &Departures,
+) -> Option<NotTcp> {
     let of_role = |role| services.iter().filter(move |s| s.role == role);
     let most = |role| {
         let asked = of_role(role).filter_map(|s| Some((s, s.requests.as_ref()?)));
@@ -143,7 +148,7 @@ fn of_services(services: &[Service], arrivals: &Arrivals) -> Option<NotTcp> {
     if r.exchanges == 0 || !slow || its_own < limits::MOST.share() * r.total_s {
         return None;
     }
-    if is_transfer(service, r) || is_event(services, service, r) {
+    if is_transfer(service, r) || is_event(services, service, r, departures) {
         return None;
     }
     // The server is here, too, and answered at once: the client's wait was neither's own.
@@ -166,10 +171,11 @@ fn of_services(services: &[Service], arrivals: &Arrivals) -> Option<NotTcp> {
     let says = match (service.role, tail) {
         // The average of two populations is nobody's time.
         (Role::Server, Some(p)) => format!(
-            "{who} at {} answers half of its requests within {}, and {}; {share} of that time is its own{}{}.",
+            "{who} at {} answers half of its requests within {}, and {}; {share} of that time is its own{}{}{}.",
             service.at,
             seconds(p.p50_s),
             the_others(p),
+            departures.says(service, r),
             meanwhile(r),
             asks_meanwhile(services, service)
         ),
@@ -182,10 +188,11 @@ fn of_services(services: &[Service], arrivals: &Arrivals) -> Option<NotTcp> {
             seconds(r.round_trip_s.unwrap_or(0.0))
         ),
         (Role::Server, None) => format!(
-            "{who} at {} takes {} of {} ({share}) per request on average{}{}{}.",
+            "{who} at {} takes {} of {} ({share}) per request on average{}{}{}{}.",
             service.at,
             seconds(each(its_own)),
             seconds(whole),
+            departures.says(service, r),
             before_it_reads(&r.spent_s, r),
             meanwhile(r),
             asks_meanwhile(services, service)
@@ -211,25 +218,6 @@ fn of_services(services: &[Service], arrivals: &Arrivals) -> Option<NotTcp> {
 /// Answers so large that the time is that of moving them.
 fn is_transfer(service: &Service, r: &Requests) -> bool {
     service.bytes as f64 >= limits::ANSWER_FAST.number() * r.total_s
-}
-
-/// An event loop answered when something else had happened: another client's word (BRPOP, chats), or a timer after a
-/// second or longer (heartbeats, long polls). It did nothing for the request until then, and owed nothing.
-fn is_event(services: &[Service], service: &Service, r: &Requests) -> bool {
-    if service.role != Role::Server || r.thinking.alone >= limits::MOST.share() * r.spent_s.think {
-        return false;
-    }
-    let is_asked = |at| asks(services, service).any(|(s, _)| s.at == at);
-    let is_event = |slow: &Slow| {
-        let last = slow.answered_after.as_ref();
-        last.is_some_and(|wait| match wait.awaited {
-            Some(from) => from != slow.remote && !is_asked(from),
-            None => wait.woken_by == Waker::Timer.as_str() && slow.took_s >= limits::HELD.s(),
-        })
-    };
-    let ended = r.slowest.iter().filter(|slow| !slow.open);
-    let events = ended.clone().filter(|slow| is_event(slow)).count() as u64;
-    events > 0 && limits::MOST.reached(events, ended.count() as u64)
 }
 
 /// That few answers take most.

@@ -16,9 +16,6 @@ const NO_ROW: RowRef = RowRef {
 };
 /// Waits reported per exchange.
 const MAX_WAITS: usize = 3;
-/// A wait that ended so shortly before the answer was the last: a later one would be recorded by itself (10 ms and more).
-const JUST_NS: u64 = 10_000_000;
-
 /// A slow exchange.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -66,6 +63,9 @@ pub struct Slept {
 impl Slow {
     /// How many are kept per service.
     pub(super) const MOST: usize = 5;
+    /// A wait that ended so shortly before the answer, ns, was the last: a later one would be recorded by itself (10 ms
+    /// and more).
+    pub const JUST_NS: u64 = 10_000_000;
 
     /// How long an exchange took, ns: all its parts.
     pub fn took_ns(x: &Exchange) -> u64 {
@@ -129,7 +129,7 @@ impl Slepts {
         let mut waits: Vec<&Waited> = waits.collect();
         let (_, to_ns) = Slepts::within(x);
         let last = waits.iter().max_by_key(|w| w.end_ns);
-        let last = last.filter(|w| !x.open && to_ns.saturating_sub(w.end_ns) <= JUST_NS);
+        let last = last.filter(|w| !x.open && to_ns.saturating_sub(w.end_ns) <= Slow::JUST_NS);
         let last = last.map(|w| Slept::of(w));
         waits.sort_by_key(|w| std::cmp::Reverse(w.waited_ns));
         Slepts {

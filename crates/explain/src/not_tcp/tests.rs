@@ -1,12 +1,13 @@
 //! Whose time it was: proxies, pools, events and transfers are told apart.
 
-use analysis::account::{Slept, Spent, State, Whose};
+use analysis::account::{Slept, Slow, Spent, State, Whose};
 use analysis::{Endpoint, Netns};
 
+use super::held::Departure;
 use super::*;
 
 fn of_services(services: &[Service]) -> Option<NotTcp> {
-    super::of_services(services, &Arrivals::default())
+    super::of_services(services, &Arrivals::default(), &Departures::default())
 }
 
 /// A client whose 100 requests waited 480 of 500 ms for the peer.
@@ -151,7 +152,12 @@ fn hosts_of_one_machine_that_listen_at_the_same_port_are_told_apart() {
         Endpoint::new(addr, port)
     };
     let arrivals = [((1, to("10.9.1.2:8000")), 2), ((2, to("10.9.3.2:8000")), 3)];
-    let told = super::of_services(&services, &Arrivals(arrivals.into())).unwrap();
+    let told = super::of_services(
+        &services,
+        &Arrivals(arrivals.into()),
+        &Departures::default(),
+    )
+    .unwrap();
     assert!(
         told.says
             .starts_with("python3 (pid 7) at 0.0.0.0:8000, behind haproxy"),
@@ -216,6 +222,43 @@ fn what_an_event_ends_is_held_and_not_worked_on() {
     let database = asked("10.0.0.9:5432", "redis", 30, 0.2);
     let answered = woken(Some("10.0.0.9:5432"), "softirq");
     assert!(says(1.3, answered, Some(database)).is_some());
+}
+
+#[test]
+fn who_waits_until_another_client_leaves_waits_for_the_service() {
+    let (other, port, _) = synth::place("10.0.0.2:50000");
+    let other = Endpoint::new(other, port);
+    let mut server = served("0.0.0.0:6432", "pgbouncer", 100, 0.7);
+    let slow = Slow {
+        took_s: 0.7,
+        after_start_s: 3.1,
+        answered_after: Some(Slept {
+            slept_s: 0.05,
+            awaited: Some(other),
+            woken_by: "softirq".into(),
+            ..Slept::default()
+        }),
+        ..Slow::default()
+    };
+    server.requests.as_mut().unwrap().slowest = vec![slow; 3];
+    let left_at = |after_s: f64| {
+        let at = (1, 6432);
+        Departures([(other, Departure { after_s, at })].into())
+    };
+    let mut told = |departures: &Departures, unanswered: u64| {
+        server.requests.as_mut().unwrap().unanswered = unanswered;
+        super::of_services(&[server.clone()], &Arrivals::default(), departures)
+    };
+    let says = told(&left_at(3.8), 1).expect("is told").says;
+    assert!(
+        says.ends_with("or its limit of connections, is full."),
+        "{says}"
+    );
+    // It spoke then, and left later: an event.
+    assert_eq!(told(&left_at(4.8), 1), None);
+    assert_eq!(told(&Departures::default(), 1), None);
+    // It got an answer and left: what it said may be what the other waits for (RPUSH).
+    assert_eq!(told(&left_at(3.8), 0), None);
 }
 
 #[test]

@@ -313,11 +313,7 @@ fn a_route_is_missing_to_where_packets_go() {
 fn hairpin() -> Fixture {
     let mut f = dropped("IP_LOCAL_SOURCE");
     let client = place("10.79.0.2:1").0;
-    for event in f
-        .events
-        .iter_mut()
-        .filter(|e| e.kind == EventKind::Drop)
-    {
+    for event in f.events.iter_mut().filter(|e| e.kind == EventKind::Drop) {
         event.netns = CLIENT;
         event.local_addr = client;
     }
