@@ -1,6 +1,6 @@
 //! Why recording a live host failed, in one line that says what to do.
 
-use std::sync::Mutex;
+use std::cell::RefCell;
 
 use libbpf_rs::PrintLevel;
 
@@ -47,6 +47,9 @@ pub enum Error {
     /// A wrong option.
     #[error("{0}")]
     Usage(String),
+    /// Somebody wanted it to end before it had begun.
+    #[error("ended while attaching to the kernel: nothing was recorded")]
+    Stopped,
     /// The recording could not be written.
     #[error(transparent)]
     Recording(#[from] recording::Error),
@@ -66,8 +69,11 @@ impl Error {
     }
 }
 
-/// Warnings of libbpf since the last [`bpf_error`]; they say more than its error numbers.
-static WARNINGS: Mutex<String> = Mutex::new(String::new());
+thread_local! {
+    /// Warnings of libbpf to this thread since the last [`bpf_error`]; they say more than its error numbers. Parts attach at
+    /// the same time.
+    static WARNINGS: RefCell<String> = const { RefCell::new(String::new()) };
+}
 
 /// A verifier's log can be megabytes; its verdict is at the end.
 const MAX_WARNINGS: usize = 256 << 10;
@@ -75,28 +81,27 @@ const MAX_WARNINGS: usize = 256 << 10;
 /// Keeps libbpf's messages off the terminal, and its warnings for [`bpf_error`].
 pub fn quiet_libbpf() {
     fn keep(_: PrintLevel, message: String) {
-        let mut warnings = WARNINGS.lock().unwrap_or_else(|p| p.into_inner());
-        if warnings.len() + message.len() > MAX_WARNINGS {
-            warnings.clear();
-        }
-        warnings.push_str(&message);
+        WARNINGS.with_borrow_mut(|warnings| {
+            if warnings.len() + message.len() > MAX_WARNINGS {
+                warnings.clear();
+            }
+            warnings.push_str(&message);
+        });
     }
     libbpf_rs::set_print(Some((PrintLevel::Warn, keep)));
 }
 
 /// An error of libbpf in one line, with the verifier's verdict where there is one.
 pub fn bpf_error(e: &libbpf_rs::Error) -> String {
-    let mut warnings = WARNINGS.lock().unwrap_or_else(|p| p.into_inner());
-    let why = match telling_line(&warnings) {
+    let warnings = WARNINGS.take();
+    match telling_line(&warnings) {
         Some(line) if refuses_reading(line) && locked_down() => format!(
             "the kernel is locked down in confidentiality mode ({LOCKDOWN}): no program may read \
              its memory"
         ),
         Some(line) => format!("{e} ({line})"),
         None => e.to_string(),
-    };
-    warnings.clear();
-    why
+    }
 }
 
 /// Every kernel that runs BPF knows the helper; in this mode it is offered to none.

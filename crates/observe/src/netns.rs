@@ -151,7 +151,7 @@ impl Home {
     /// Runs `visit` with the calling thread inside `there`, then returns.
     ///
     /// The namespace is held open only for the visit: a recording does not keep a container's
-    /// namespace alive.
+    /// namespace alive. [`is_gone`] tells of one that has ended from one that cannot be entered.
     pub fn visit<T>(&self, there: &Found, visit: impl FnOnce() -> T) -> io::Result<T> {
         if self.inode() == Some(there.namespace.inode) {
             return Ok(visit());
@@ -161,13 +161,22 @@ impl Home {
         let flags = OFlags::NONBLOCK.bits() as i32;
         let file = options.read(true).custom_flags(flags).open(&there.path)?;
         if file.metadata()?.ino() != u64::from(there.namespace.inode) {
-            return Err(io::Error::other("the namespace is gone"));
+            return Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "the namespace is gone",
+            ));
         }
         enter(&file)?;
         let result = visit();
         enter(&self.file)?;
         Ok(result)
     }
+}
+
+/// Whether it could not be visited as it, or the process by which it was found, has ended: that is no gap in what is
+/// recorded, and who else lives in it is found in the next round.
+pub fn is_gone(why: &io::Error) -> bool {
+    why.kind() == io::ErrorKind::NotFound
 }
 
 fn enter(namespace: &File) -> io::Result<()> {

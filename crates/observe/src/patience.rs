@@ -4,13 +4,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// The first rounds of all parts. What they leave out is read in later rounds, and said.
-const BEGIN: Duration = Duration::from_secs(4);
+/// The first rounds of all parts, which are at the same time; and before that as long for what parts walk over to attach.
+/// What they leave out is read in later rounds, and said.
+const BEGIN: Duration = Duration::from_secs(2);
 /// The last ones, which are at the same time: whoever ends a recording waits for them, and for as long again where
 /// what they found is written by CPUs that others want, too.
 const END: Duration = Duration::from_millis(800);
-/// Parts that visit every namespace: packets, sockets, host, ports. One after the other they begin, and each has one
-/// part in so many of the beginning.
+/// Parts that visit every namespace: packets, sockets, host, ports. Where they may take little of a CPU, each has one part
+/// in so many of it.
 const PARTS: u32 = 4;
 /// Where recording may take so much of a CPU, its beginning may take what that gives in so long.
 const PAID_FROM: Duration = Duration::from_secs(20);
@@ -18,8 +19,7 @@ const PAID_FROM: Duration = Duration::from_secs(20);
 /// The moments that all parts of a recording share.
 #[derive(Clone, Debug)]
 pub struct Moments {
-    begun: Instant,
-    /// For all first rounds together.
+    /// For each first round.
     begin: Duration,
     /// When it was told to end.
     ending: Arc<OnceLock<Instant>>,
@@ -30,10 +30,9 @@ pub struct Moments {
 impl Moments {
     /// It begins now, and ends early when `stop` is set.
     pub fn begin(max_cpu: Option<f64>, stop: Arc<AtomicBool>) -> Moments {
-        let paid = |percent: f64| PAID_FROM.mul_f64(percent.min(100.0) / 100.0);
+        let paid = |percent: f64| PAID_FROM.mul_f64(percent.min(100.0) / 100.0) / PARTS;
         let begin = max_cpu.map_or(BEGIN, |percent| paid(percent).min(BEGIN));
         Moments {
-            begun: Instant::now(),
             begin,
             ending: Arc::default(),
             stop,
@@ -52,9 +51,8 @@ impl Moments {
 
     /// Of a part that begins.
     pub fn beginning(&self) -> Patience<'_> {
-        let until = Instant::now() + self.begin / PARTS;
         Patience {
-            until: Some(until.min(self.begun + self.begin)),
+            until: Some(Instant::now() + self.begin),
             moments: self,
             told: false,
         }
@@ -138,17 +136,17 @@ mod tests {
     }
 
     #[test]
-    fn a_part_has_its_share_and_all_have_the_whole() {
+    fn a_first_round_has_the_beginning_and_those_between_have_no_end() {
         let now = Instant::now();
         let moments = moments();
         let first = moments.beginning().until.unwrap();
-        assert!(first >= now + BEGIN / PARTS && first < now + BEGIN);
-        let late = Moments {
-            begun: now.checked_sub(BEGIN).unwrap(),
-            ..moments.clone()
-        };
-        assert!(late.beginning().is_over(), "others have taken all of it");
+        assert!(first >= now + BEGIN && first < now + 2 * BEGIN);
         assert!(!moments.beginning().is_over() && !moments.between().is_over());
+        let late = Moments {
+            begin: Duration::ZERO,
+            ..moments
+        };
+        assert!(late.beginning().is_over());
     }
 
     #[test]
@@ -177,7 +175,7 @@ mod tests {
     fn a_walk_that_has_begun_goes_on_as_long_as_somebody_waits() {
         let moments = moments();
         let late = Moments {
-            begun: Instant::now().checked_sub(BEGIN).unwrap(),
+            begin: Duration::ZERO,
             ..moments.clone()
         };
         assert!(late.beginning().is_over() && !late.beginning().within().is_over());
@@ -195,7 +193,7 @@ mod tests {
     fn who_may_take_little_begins_with_little() {
         let of = |max_cpu| Moments::begin(max_cpu, Arc::default()).begin;
         assert_eq!(of(None), BEGIN);
-        assert_eq!(of(Some(5.0)), Duration::from_secs(1));
+        assert_eq!(of(Some(5.0)), Duration::from_millis(250));
         assert_eq!(of(Some(400.0)), BEGIN);
         assert_eq!(of(Some(f64::MAX)), BEGIN);
     }

@@ -1,6 +1,6 @@
 //! A source whose records come through a ring buffer, and the loop of the thread that drains it.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
 
 use libbpf_rs::MapCore;
@@ -23,7 +23,12 @@ pub trait RingSource {
     /// Its verdicts, and what was lost so far.
     fn report(&self) -> Report;
 
-    /// Recording has begun: here is time for what need not be there before.
+    /// The recording has begun, at this moment (ns): what was summed up before is no part of it.
+    fn begin(&mut self, _from_ns: u64) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Everything is recorded: here is time for what need not be there before.
     fn begun(&mut self) {}
 
     /// Takes a record.
@@ -47,23 +52,26 @@ pub trait RingSource {
     fn seal(&mut self) -> Result<(), Error>;
 }
 
-/// Says that the source is ready, and drains it until told to stop.
+/// Waits for the recording to begin, says that the source is ready, and drains it until told to stop.
 pub fn run(
-    mut source: impl RingSource,
+    source: impl RingSource,
     health: &HealthLog,
     control: &Control,
 ) -> Result<Report, Error> {
-    control.ready(source.report());
-    source.begun();
     let every = source.drain_every();
     let source = RefCell::new(source);
-    let failed = RefCell::new(None);
+    let (recording, failed) = (Cell::new(false), RefCell::new(None));
     let ring = ring(source.borrow().ring(), |record| {
         let mut failed = failed.borrow_mut();
-        if failed.is_none() {
+        if failed.is_none() && recording.get() {
             *failed = source.borrow_mut().take(record).err();
         }
     })?;
+    let from_ns = control.begin(|| drain(&ring).map(drop))?;
+    recording.set(true);
+    source.borrow_mut().begin(from_ns)?;
+    control.ready(source.borrow().report());
+    source.borrow_mut().begun();
     let take_all = || {
         let more = drain(&ring)?;
         failed.take().map_or(Ok(more), Err)

@@ -57,7 +57,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const LATE_LOOK: Duration = Duration::from_millis(200);
 const MOST_LOOKS: u32 = 500;
 
-/// Samples until told to stop; ready after the first round.
+/// Samples until told to stop; its programs are loaded before the recording begins, its first round is after that.
 pub fn sample(
     options: &SampleOptions,
     writer: &Writer,
@@ -66,6 +66,7 @@ pub fn sample(
 ) -> Result<Report, Error> {
     let (mut sockets, mut holders) = (MaybeUninit::uninit(), MaybeUninit::uninit());
     let mut sampler = Sampler::new(options, writer, health, &mut sockets, &mut holders)?;
+    control.begin(|| Ok(()))?;
     sampler.round(control.beginning())?;
     control.ready(sampler.report());
     let mut pace = Pace::new(options.interval, MOST, options.allowance);
@@ -497,9 +498,9 @@ impl<'a, 'o> Sampler<'a, 'o> {
         new_listener
     }
 
-    /// It may have ended between finding and visiting it.
+    /// It may have ended between finding and visiting it: then nothing is missing.
     fn could_not_be_visited(&mut self, found: &Found, why: &io::Error) -> Result<(), Error> {
-        if !self.told.insert(found.namespace.inode) {
+        if netns::is_gone(why) || !self.told.insert(found.namespace.inode) {
             return Ok(());
         }
         let name = &found.namespace.name;

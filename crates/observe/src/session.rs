@@ -24,6 +24,8 @@ use crate::{host, limits, memory_limit, netns, rights, space};
 const MANIFEST_EVERY: Duration = Duration::from_secs(3);
 /// Seldom against batches, whose memory is used again ten times a second; often against what a long recording gathers.
 const GIVE_BACK_EVERY: Duration = Duration::from_secs(30);
+/// The stage of the end after which nothing more is recorded.
+const LAST: usize = 3;
 
 /// A recording in progress.
 pub struct Session {
@@ -40,6 +42,9 @@ pub struct Session {
     shed: BTreeMap<SourceName, String>,
     /// When memory was last given back.
     gave_back: Instant,
+    /// When it began, and how long attaching had taken until then.
+    began: Instant,
+    attaching: Duration,
 }
 
 /// What recording may cost.
@@ -51,8 +56,8 @@ struct Budget {
 }
 
 impl Session {
-    /// Records into the directory `dir`, which must not exist. Attaches, takes the first samples,
-    /// and returns: from now on everything is recorded.
+    /// Records into the directory `dir`, which must not exist. Attaches every part, and then begins: from that moment on
+    /// the recording counts. Returns when the first samples have been taken.
     pub fn start(dir: &Path, options: &Options) -> Result<Session, Error> {
         let options = &prepare(options)?;
         let manifest = manifest(options);
@@ -102,7 +107,27 @@ impl Session {
             budget: None,
             shed: BTreeMap::new(),
             gave_back: Instant::now(),
+            began: Instant::now(),
+            attaching: Duration::ZERO,
         };
+        let begun = session.begin(options);
+        match begun {
+            Ok(()) => Ok(session),
+            // What is in the middle of attaching ends by itself: who wants the end does not wait for it.
+            Err(Error::Stopped) => Err(Error::Stopped),
+            Err(e) => {
+                let workers = std::mem::take(&mut session.workers).into_iter();
+                let told: Vec<Worker> = workers.map(|(_, w)| w.told_to_stop()).collect();
+                // Why they ended is known.
+                told.into_iter().for_each(|worker| drop(worker.finish()));
+                Err(e)
+            }
+        }
+    }
+
+    /// Attaches every part, all at the same time; then the recording begins, and the first samples are taken.
+    fn begin(&mut self, options: &Options) -> Result<(), Error> {
+        let health = self.health.clone();
         let sock_key = host::sock_key()?;
         for note in space::notes() {
             health.say(SourceName::Host, HealthKind::Partial, 1, note)?;
@@ -111,32 +136,56 @@ impl Session {
             let detail = format!("this process lacks {}", lack.in_words());
             health.say(SourceName::Host, HealthKind::Partial, 1, detail)?;
         }
-        let stacks = Stacks::new(&session.writer);
+        let stacks = Stacks::new(&self.writer);
         for part in &options.parts {
-            if session.moments.is_stopped() {
-                break;
-            }
-            let (writer, moments) = (&session.writer, &session.moments);
-            if let Some((worker, report)) =
+            let (writer, moments) = (&self.writer, &self.moments);
+            if let Some(worker) =
                 part.start(options, sock_key, writer, &stacks, &health, moments)?
             {
-                session.workers.push((Some(*part), worker));
-                session.take(report);
+                self.workers.push((Some(*part), worker));
             }
         }
-        stacks.reload_symbols();
-        if let Some(most) = options.max_cpu {
-            session.keep_to(most)?;
+        for at in 0..self.workers.len() {
+            if !self.workers[at].1.attached(&self.moments)? {
+                return Err(self.workers.remove(at).1.failed());
+            }
         }
-        session.writer.manifest(&session.manifest)?;
-        Ok(session)
+        self.attaching = self.began.elapsed();
+        self.began = Instant::now();
+        self.manifest.start_ns = monotonic_ns();
+        self.manifest.end_ns = self.manifest.start_ns;
+        for (_, worker) in &self.workers {
+            worker.begin(self.manifest.start_ns);
+        }
+        // While the first rounds are made.
+        stacks.reload_symbols();
+        for at in 0..self.workers.len() {
+            match self.workers[at].1.ready(&self.moments)? {
+                Some(report) => drop(self.take(report)),
+                None => return Err(self.workers.remove(at).1.failed()),
+            }
+        }
+        if let Some(most) = options.max_cpu {
+            self.keep_to(most)?;
+        }
+        Ok(self.writer.manifest(&self.manifest)?)
+    }
+
+    /// How long attaching took: until the recording began.
+    pub fn attaching(&self) -> Duration {
+        self.attaching
+    }
+
+    /// How long it has been recording.
+    pub fn lasts(&self) -> Duration {
+        self.began.elapsed()
     }
 
     /// From now on it is watched what recording costs.
     fn keep_to(&mut self, most: f64) -> Result<(), Error> {
         let (tell, over) = sync_channel(1);
         let health = self.health.clone();
-        let (worker, _) = Worker::start("budget", &self.moments, move |c| {
+        let worker = Worker::start("budget", &self.moments, move |c| {
             budget::keep(most, &tell, &health, &c)
         })?;
         self.workers.push((None, worker));
@@ -262,7 +311,13 @@ impl Session {
         self.manifest.sources.clear();
         self.manifest.namespaces.clear();
         self.moments.end();
-        for stage in stages(std::mem::take(&mut self.workers)) {
+        let mut stages = stages(std::mem::take(&mut self.workers));
+        // What only notes what happens ends at once, and is waited for last: it has names to look up and much to seal.
+        stages[LAST].iter_mut().for_each(Worker::stop);
+        for (nth, stage) in stages.into_iter().enumerate() {
+            if nth == LAST {
+                self.manifest.end_ns = monotonic_ns();
+            }
             let told = stage.into_iter().map(Worker::told_to_stop);
             for worker in told.collect::<Vec<_>>() {
                 match worker.finish() {
@@ -279,7 +334,6 @@ impl Session {
             source.shed = self.shed.remove(&source.name);
         }
         self.manifest.complete = failed.is_none();
-        self.manifest.end_ns = monotonic_ns();
         self.manifest.cost = host::own_cost(self.ring_bytes, longest);
         self.writer.manifest(&self.manifest)?;
         match failed {
@@ -289,15 +343,16 @@ impl Session {
     }
 }
 
-/// In what order threads end, those of a stage together: whoever samples, then the events, and after them their packets.
-/// The last samples are then within the watched time.
-fn stages(workers: Vec<(Option<Part>, Worker)>) -> [Vec<Worker>; 3] {
-    let mut stages = [const { Vec::new() }; 3];
+/// In what order threads are waited for, those of a stage together: whoever samples, then the events, and after them
+/// their packets. The last samples are then within the watched time. At last all others.
+fn stages(workers: Vec<(Option<Part>, Worker)>) -> [Vec<Worker>; LAST + 1] {
+    let mut stages = [const { Vec::new() }; LAST + 1];
     for (part, worker) in workers.into_iter().rev() {
         let stage = match part {
-            Some(Part::Packets) => 2,
+            Some(Part::Sockets | Part::Host | Part::Ports) => 0,
             Some(Part::Events) => 1,
-            _ => 0,
+            Some(Part::Packets) => 2,
+            _ => LAST,
         };
         stages[stage].push(worker);
     }

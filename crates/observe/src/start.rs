@@ -20,10 +20,10 @@ use crate::stacks::Stacks;
 use crate::tasks::{self, TaskOptions};
 use crate::usage::{UsageOptions, watch_usage};
 use crate::watcher::watch;
-use crate::worker::{Report, Worker};
+use crate::worker::Worker;
 
 impl Part {
-    /// Starts the thread that fills it; `None` when the thread of another part does.
+    /// Starts the thread that attaches and fills it; `None` when the thread of another part does.
     pub(crate) fn start(
         self,
         options: &Options,
@@ -32,7 +32,7 @@ impl Part {
         stacks: &Stacks,
         health: &HealthLog,
         moments: &Moments,
-    ) -> Result<Option<(Worker, Report)>, Error> {
+    ) -> Result<Option<Worker>, Error> {
         let (health, stacks) = (health.clone(), stacks.clone());
         let allowance = Allowance::of(options.max_cpu);
         let started = match self {

@@ -17,7 +17,7 @@ use crate::ring::{DRAIN_EVERY, LOOK_FOR_LOSSES_EVERY, drain};
 use crate::stacks::Stacks;
 use crate::worker::{Control, Report};
 
-/// Watches until told to stop; ready once attached.
+/// Watches until told to stop; what happens before the recording begins is thrown away.
 pub fn watch(
     options: &EventOptions,
     table: TableWriter<Event>,
@@ -27,11 +27,6 @@ pub fn watch(
 ) -> Result<Report, Error> {
     let mut objects = [MaybeUninit::uninit(), MaybeUninit::uninit()];
     let (mut events, names) = attach(&mut objects, options, &stacks.callers())?;
-    control.ready(Report {
-        sources: events.sources.clone(),
-        ..Report::default()
-    });
-
     // On a host that is short of CPU the ring must be drained all the same; this thread needs little.
     // Where it is not allowed, nothing is worse than before.
     let _ = setpriority_process(Some(gettid()), -10);
@@ -42,10 +37,17 @@ pub fn watch(
         lives: events.lives()?,
         stacks,
         steps: Vec::with_capacity(STEPS_AT_ONCE),
+        from_ns: None,
         records: 0,
         failed: None,
     });
     let ring = events.ring(|told| sink.borrow_mut().take(told))?;
+    let from_ns = control.begin(|| drain(&ring).map(drop))?;
+    sink.borrow_mut().from_ns = Some(from_ns);
+    control.ready(Report {
+        sources: events.sources.clone(),
+        ..Report::default()
+    });
     let mut looked = Instant::now();
     loop {
         let stopping = control.stopping(DRAIN_EVERY);
@@ -97,6 +99,8 @@ struct Sink {
     lives: Option<Lives>,
     stacks: Stacks,
     steps: Vec<Step>,
+    /// When the recording began, ns; `None` as long as it has not.
+    from_ns: Option<u64>,
     /// Records taken since losses were last looked for.
     records: u64,
     failed: Option<recording::Error>,
@@ -105,10 +109,13 @@ struct Sink {
 impl Sink {
     fn take(&mut self, told: Told) {
         self.records += 1;
+        let Some(from_ns) = self.from_ns else {
+            return;
+        };
         match told {
             Told::Life(life) => {
                 let at = place(life, &self.steps);
-                self.steps.splice(at..at, Step::of_life(life));
+                self.steps.splice(at..at, Step::of_life(life, from_ns));
             }
             Told::Event(event) | Told::Reset(event, _) if self.decoder.knows(event) => {
                 if disturbs(event) {
@@ -117,7 +124,8 @@ impl Sink {
                         .lives
                         .as_ref()
                         .and_then(|l| l.take(event.sock, event.slot));
-                    self.steps.extend(life.iter().flat_map(Step::of_life));
+                    self.steps
+                        .extend(life.iter().flat_map(|life| Step::of_life(life, from_ns)));
                 }
                 self.steps.push((*event).into());
                 if let Told::Reset(_, frames) = told
@@ -159,8 +167,9 @@ impl Sink {
     /// Of the connections that wait for their end, what is known so far.
     fn take_opened(&mut self) {
         let lives = self.lives.iter().flat_map(Lives::take_all);
+        let from_ns = self.from_ns.unwrap_or(u64::MAX);
         self.steps
-            .extend(lives.flat_map(|life| Step::of_life(&life)));
+            .extend(lives.flat_map(|life| Step::of_life(&life, from_ns)));
     }
 
     fn seal(&mut self) -> Result<(), recording::Error> {

@@ -1,4 +1,4 @@
-//! A thread of the recorder: starts, says that it is ready, works until it is told to stop.
+//! A thread of the recorder: attaches, waits for the recording to begin, works until it is told to stop.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
@@ -9,6 +9,10 @@ use recording::{Namespace, Source};
 use crate::error::Error;
 use crate::patience::{Moments, Patience};
 use crate::rights;
+use crate::ring::DRAIN_EVERY;
+
+/// Whoever presses Ctrl-C while parts attach waits no longer than this.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// What a thread tells when it is ready, and again at the end.
 #[derive(Clone, Debug, Default)]
@@ -30,19 +34,44 @@ pub struct Longest {
     pub snapshot: Duration,
 }
 
-/// The thread's side: how it answers and learns that it shall stop.
+/// What a thread tells its starter before the recording has begun for it, in this order.
+enum Told {
+    /// All its programs are attached.
+    Attached,
+    /// It has made its first round.
+    Ready(Report),
+}
+
+/// The thread's side: how it answers, and learns that the recording begins and that it shall stop.
 pub struct Control {
-    ready: SyncSender<Report>,
-    stop: Receiver<()>,
+    told: SyncSender<Told>,
+    /// The moment at which the recording begins; hung up, it shall stop.
+    word: Receiver<u64>,
     moments: Moments,
 }
 
 impl Control {
+    /// Says that it is attached, and waits until all parts are and the recording begins: at which moment, ns. What comes
+    /// `meanwhile` and until then is no part of the recording; it is called again and again, at last when the recording
+    /// has begun.
+    pub fn begin(&self, mut meanwhile: impl FnMut() -> Result<(), Error>) -> Result<u64, Error> {
+        let _ = self.told.send(Told::Attached);
+        loop {
+            let word = self.word.recv_timeout(DRAIN_EVERY);
+            meanwhile()?;
+            match word {
+                Ok(from_ns) => return Ok(from_ns),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Err(Error::Stopped),
+            }
+        }
+    }
+
     /// Says that everything from now on is recorded. Say it once.
     pub fn ready(&self, report: Report) {
         rights::shed(false);
         // The starter waits for exactly this answer.
-        let _ = self.ready.send(report);
+        let _ = self.told.send(Told::Ready(report));
     }
 
     /// For a part that this kernel does not allow: says why, and waits for the end.
@@ -51,6 +80,7 @@ impl Control {
             sources,
             ..Report::default()
         };
+        self.begin(|| Ok(()))?;
         self.ready(report.clone());
         self.wait();
         Ok(report)
@@ -82,30 +112,31 @@ impl Control {
 
     /// Sleeps for `time` or until told to stop; whether it was.
     pub fn stopping(&self, time: Duration) -> bool {
-        self.stop.recv_timeout(time) != Err(RecvTimeoutError::Timeout)
+        self.word.recv_timeout(time) != Err(RecvTimeoutError::Timeout)
     }
 }
 
 /// The recorder's side of a running thread.
 pub struct Worker {
     /// `None` once it was told to stop.
-    stop: Option<SyncSender<()>>,
+    word: Option<SyncSender<u64>>,
+    told: Receiver<Told>,
     thread: JoinHandle<Result<Report, Error>>,
     name: &'static str,
 }
 
 impl Worker {
-    /// Starts a thread and waits until it is ready; its error when it ends before that.
+    /// Starts a thread, which attaches.
     pub fn start(
         name: &'static str,
         moments: &Moments,
         run: impl FnOnce(Control) -> Result<Report, Error> + Send + 'static,
-    ) -> Result<(Worker, Report), Error> {
-        let (stop, stopped) = sync_channel(1);
-        let (ready, is_ready) = sync_channel(1);
+    ) -> Result<Worker, Error> {
+        let (say, word) = sync_channel(1);
+        let (tell, told) = sync_channel(2);
         let control = Control {
-            ready,
-            stop: stopped,
+            told: tell,
+            word,
             moments: moments.clone(),
         };
         // In a flame graph or in top one sees whose it is. The kernel keeps 15 bytes.
@@ -119,26 +150,57 @@ impl Worker {
                 what: format!("starting the {name} thread"),
                 why,
             })?;
-        let worker = Worker {
-            stop: Some(stop),
+        Ok(Worker {
+            word: Some(say),
+            told,
             thread,
             name,
-        };
-        match is_ready.recv() {
-            Ok(report) => Ok((worker, report)),
-            Err(_) => Err(worker.finish().err().unwrap_or(Error::Thread(name))),
+        })
+    }
+
+    /// Waits until it is attached, or somebody wants the end; `false` when it has ended instead.
+    pub fn attached(&self, moments: &Moments) -> Result<bool, Error> {
+        Ok(self.hears(moments)?.is_some())
+    }
+
+    /// Says that the recording begins, at this moment.
+    pub fn begin(&self, from_ns: u64) {
+        if let Some(word) = &self.word {
+            // One that has ended is found out when it is asked whether it is ready.
+            let _ = word.try_send(from_ns);
+        }
+    }
+
+    /// Waits until it is ready, or somebody wants the end; `None` when it has ended instead.
+    pub fn ready(&self, moments: &Moments) -> Result<Option<Report>, Error> {
+        Ok(match self.hears(moments)? {
+            Some(Told::Ready(report)) => Some(report),
+            Some(Told::Attached) | None => None,
+        })
+    }
+
+    fn hears(&self, moments: &Moments) -> Result<Option<Told>, Error> {
+        loop {
+            match self.told.recv_timeout(LOOK_EVERY) {
+                Ok(told) => return Ok(Some(told)),
+                Err(RecvTimeoutError::Disconnected) => return Ok(None),
+                Err(RecvTimeoutError::Timeout) if moments.is_stopped() => {
+                    return Err(Error::Stopped);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
         }
     }
 
     /// Whether the thread has ended by itself, which only an error makes it do.
     pub fn ended(&self) -> bool {
-        self.stop.is_some() && self.thread.is_finished()
+        self.word.is_some() && self.thread.is_finished()
     }
 
     /// Tells the thread to stop: it seals what it has, and ends.
     pub fn stop(&mut self) {
         // Hanging up is the signal.
-        self.stop = None;
+        self.word = None;
     }
 
     /// One that was told to stop.
@@ -151,5 +213,11 @@ impl Worker {
     pub fn finish(mut self) -> Result<Report, Error> {
         self.stop();
         self.thread.join().map_err(|_| Error::Thread(self.name))?
+    }
+
+    /// Why it ended before it was told to.
+    pub fn failed(self) -> Error {
+        let name = self.name;
+        self.finish().err().unwrap_or(Error::Thread(name))
     }
 }

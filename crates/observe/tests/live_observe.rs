@@ -6,6 +6,7 @@ mod common;
 mod ends;
 mod namespaces;
 mod odd_packets;
+mod one_clock;
 mod packets_with_events;
 mod sleeps;
 mod usage;

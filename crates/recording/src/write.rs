@@ -133,8 +133,9 @@ impl Writer {
     /// Removes what was written: for a recording that failed before it began.
     pub fn discard(self) {
         if let Place::Dir(dir) | Place::Both(dir, _) = &self.place {
-            // We made the directory; what cannot be removed is the user's to see.
-            let _ = fs::remove_dir_all(&**dir);
+            // We made the directory; what cannot be removed is the user's to see. A thread that has not ended yet may make
+            // a table's directory meanwhile, which is the last: it finds none to make more in.
+            let _ = fs::remove_dir_all(&**dir).or_else(|_| fs::remove_dir_all(&**dir));
         }
     }
 

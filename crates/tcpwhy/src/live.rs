@@ -138,8 +138,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const DISK_EVERY: Duration = Duration::from_secs(1);
 /// How long a command may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(1);
-/// Mostly it takes about one; who waits so long for a recording to begin wants to know.
-const LONG: Duration = Duration::from_secs(3);
+/// Who waits so long for a recording to begin wants to know: the time that is asked for counts from then on.
+const LONG: Duration = Duration::from_secs(1);
 
 /// What all of `explain` records is called so.
 const EXPLAIN: &str = "explain";
@@ -208,10 +208,12 @@ pub fn record(
     if let Some(why) = disk.full(kept.beside(), 0) {
         bail!("{why}; record elsewhere with -o, or make room");
     }
-    let began = Instant::now();
     let mut session = Session::start(kept.dir(), &options)?;
     kept.begun();
-    let attached = began.elapsed();
+    let attaching = session.attaching();
+    if attaching >= LONG {
+        cli::say(&format!("tcpwhy: {}", took(attaching, bounds.time)));
+    }
     let begun = say_ready(ready).and_then(|()| start(args, kept.takes_stdout()));
     let running = match begun {
         Ok(running) => running,
@@ -222,10 +224,6 @@ pub fn record(
             return Err(e);
         }
     };
-    if attached >= LONG {
-        // What is asked for with --for begins now.
-        cli::say(&format!("tcpwhy: attaching took {attached:.1?}"));
-    }
     if let Some(running) = &running {
         session.runs(running.child.id());
     }
@@ -235,8 +233,8 @@ pub fn record(
     let manifest = session.stop()?;
     tell_sources(&manifest);
     cli::detail(&format!(
-        "tcpwhy: attaching took {attached:.2?}, recording {:.2?}",
-        began.elapsed().saturating_sub(attached)
+        "tcpwhy: attaching took {attaching:.2?}, the recording holds {:.2?}",
+        manifest.length()
     ));
     let lasted = manifest.length().as_secs_f64();
     let is_full = matches!(cut, Some(Cut::Size));
@@ -254,6 +252,17 @@ pub fn record(
         cut_by,
         is_full,
     })
+}
+
+/// How long attaching took, and what is recorded after that.
+fn took(attaching: Duration, time: Option<Duration>) -> String {
+    let attaching = attaching.as_secs_f64();
+    match time.map(|time| time.as_secs_f64()) {
+        Some(time) => {
+            format!("attaching took {attaching:.1} s; the recording holds {time} s from then on")
+        }
+        None => format!("attaching took {attaching:.1} s; the recording begins now"),
+    }
 }
 
 /// Every source with its verdict, and what was lost of it, where details are asked for.
@@ -335,7 +344,7 @@ fn wait(
     let bar = progress(time);
     loop {
         if !bar.is_hidden() {
-            bar.set_position(began.elapsed().as_millis() as u64);
+            bar.set_position(session.lasts().as_millis() as u64);
         }
         ended_itself = match &mut running {
             Some(running) => running
@@ -348,7 +357,7 @@ fn wait(
         if ended_itself {
             session.has_run();
         }
-        let time_is_up = time.is_some_and(|time| began.elapsed() >= time);
+        let time_is_up = time.is_some_and(|time| session.lasts() >= time);
         if ended_itself || time_is_up || stop.load(Ordering::Relaxed) || session.failed() {
             break;
         }

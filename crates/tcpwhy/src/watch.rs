@@ -165,7 +165,7 @@ fn live(
         reader.show(&mut rows, until, &mut screen).map_err(plain)?;
         screen.flush()?;
         let most = [args.time, stop.most].into_iter().flatten().min();
-        let time_is_up = most.is_some_and(|time| began.elapsed() >= time);
+        let time_is_up = most.is_some_and(|time| session.lasts() >= time);
         if screen.is_full() || time_is_up || pressed.load(Ordering::Relaxed) || session.failed() {
             break;
         }

@@ -25,7 +25,7 @@ const MOST: u32 = 250;
 /// Slabs are read every so many rounds: the kernel locks each cache's lists for it.
 const SLABS_EVERY: u64 = 6;
 
-/// Counts until told to stop; ready after the first round.
+/// Counts until told to stop; its first round is when the recording has begun.
 pub fn take_census(
     filter: &Filter,
     allowance: Allowance,
@@ -50,6 +50,7 @@ pub fn take_census(
         slabs_told: false,
     };
     let mut pace = Pace::new(EVERY, MOST, allowance);
+    control.begin(|| Ok(()))?;
     census.round(true, control.beginning())?;
     control.ready(census.report());
     for rounds in 1.. {
@@ -125,7 +126,7 @@ impl Census<'_, '_> {
                 }
                 // It may have ended between finding and visiting it.
                 Err(why) => {
-                    if self.told.insert(inode) {
+                    if !netns::is_gone(&why) && self.told.insert(inode) {
                         let name = &found.namespace.name;
                         let detail = format!("namespace {name} could not be visited: {why}");
                         self.health

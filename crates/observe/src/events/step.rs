@@ -32,16 +32,17 @@ impl From<tw_event> for Step {
 }
 
 impl Step {
-    /// One row of a life that has ended; of one that has not, a row for each thing that happened.
-    pub fn of_life(life: &tw_life) -> impl Iterator<Item = Step> + use<> {
-        let &tw_life {
-            event,
-            connect_ns,
-            established_ns,
-        } = life;
-        let whole = event.state == CLOSE;
+    /// One row of a life that has ended; of one that has not, a row for each thing that happened. What happened before
+    /// the recording began, at `from_ns`, is not told.
+    pub fn of_life(life: &tw_life, from_ns: u64) -> impl Iterator<Item = Step> + use<> {
+        let (event, whole) = (life.event, life.event.state == CLOSE);
+        // Without its connect() one would be taken for accepted: of a handshake all is told or nothing.
+        let is_older = life.connect_ns > 0 && life.connect_ns < from_ns;
+        let told = |ns: u64| if is_older || ns < from_ns { 0 } else { ns };
+        let (connect_ns, established_ns) = (told(life.connect_ns), told(life.established_ns));
         let row = |event: tw_event| Some(Step::from(event));
         let [first, second] = match (whole, connect_ns, established_ns) {
+            (false, 0, 0) => [None, None],
             (true, ..) => [
                 Some(Step {
                     connect_ns,
@@ -103,6 +104,10 @@ mod tests {
     use super::*;
 
     fn rows(state: u8, connect_ns: u64, established_ns: u64) -> Vec<Step> {
+        rows_since(0, state, connect_ns, established_ns)
+    }
+
+    fn rows_since(from_ns: u64, state: u8, connect_ns: u64, established_ns: u64) -> Vec<Step> {
         let life = tw_life {
             event: tw_event {
                 time_ns: 9,
@@ -116,7 +121,23 @@ mod tests {
             connect_ns,
             established_ns,
         };
-        Step::of_life(&life).collect()
+        Step::of_life(&life, from_ns).collect()
+    }
+
+    #[test]
+    fn what_happened_before_the_recording_began_is_not_told() {
+        let ended = |connect_ns, established_ns| {
+            let rows = rows_since(3, CLOSE, connect_ns, established_ns);
+            assert_eq!((rows.len(), rows[0].event.time_ns), (1, 9));
+            (rows[0].connect_ns, rows[0].established_ns)
+        };
+        assert_eq!(ended(3, 4), (3, 4));
+        assert_eq!(ended(0, 2), (0, 0), "accepted before");
+        assert_eq!(ended(2, 4), (0, 0), "not taken for accepted");
+        assert!(rows_since(3, ESTABLISHED, 1, 2).is_empty());
+        assert!(rows_since(3, ESTABLISHED, 1, 4).is_empty());
+        assert!(rows_since(3, SYN_SENT, 2, 0).is_empty());
+        assert_eq!(rows_since(3, ESTABLISHED, 3, 4).len(), 2);
     }
 
     #[test]

@@ -84,6 +84,15 @@ impl Rows {
         Ok(self.exchange.push(row(x))?)
     }
 
+    /// The recording begins: what a service has come to until then is not told.
+    pub fn begin(&mut self, at: &tw_service, sums: &tw_requests) {
+        let before = Before {
+            sums: *sums,
+            news_ns: 0,
+        };
+        self.before.insert(key(at), before);
+    }
+
     /// What a service has come to by now; how many exchanges have ended since it was last told.
     pub fn service(
         &mut self,

@@ -83,6 +83,19 @@ impl RingSource for Watched<'_> {
         }
     }
 
+    fn begin(&mut self, _: u64) -> Result<(), Error> {
+        (self.round, self.looked) = (Instant::now(), Instant::now());
+        self.requests.services(|at, sums| {
+            self.rows.begin(at, sums);
+            Ok(())
+        })?;
+        self.requests.newly_counted()?;
+        self.requests.newly_met()?;
+        self.requests.newly_late()?;
+        self.requests.next_round(self.one_new_in);
+        Ok(())
+    }
+
     fn take(&mut self, record: &[u8]) -> Result<(), Error> {
         match read(record) {
             Some(exchange) => self.rows.exchange(&exchange),

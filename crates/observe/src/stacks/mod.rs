@@ -46,7 +46,8 @@ const MAX_REMEMBERED: usize = 1 << 15;
 struct Book {
     writer: Writer,
     tables: Option<(TableWriter<Stack>, TableWriter<Frame>)>,
-    symbols: Result<Symbols, String>,
+    /// `None` until somebody asks for them.
+    symbols: Option<Result<Symbols, String>>,
     /// The kernel's frames, by address.
     kernel_frames: AHashMap<u64, KnownFrame>,
     /// By the hash of their addresses.
@@ -77,13 +78,13 @@ pub struct KnownFrame {
 }
 
 impl Stacks {
-    /// Stacks for `writer`; its tables are made when the first stack comes. Reads the kernel's
-    /// symbols, which takes a good part of a second.
+    /// Stacks for `writer`; its tables are made when the first stack comes, and the kernel's symbols are read, which takes a
+    /// good part of a second, when they are first asked for: other parts attach meanwhile.
     pub fn new(writer: &Writer) -> Stacks {
         Stacks(Arc::new(Mutex::new(Book {
             writer: writer.clone(),
             tables: None,
-            symbols: Symbols::load(),
+            symbols: None,
             kernel_frames: AHashMap::new(),
             kernel_stacks: AHashMap::new(),
             stacks: AHashSet::new(),
@@ -119,18 +120,18 @@ impl Stacks {
     pub fn reload_symbols(&self) {
         let symbols = Symbols::load();
         let mut book = self.book();
-        book.symbols = symbols;
+        book.symbols = Some(symbols);
         book.kernel_frames.clear();
     }
 
     /// The kernel function that `address` lies in.
     pub fn function(&self, address: u64) -> Option<Text> {
-        self.book().symbols.as_ref().ok()?.function(address)
+        self.book().symbols().as_ref().ok()?.function(address)
     }
 
     /// Where the functions are that tell who called, and whether functions have names at all.
     pub fn callers(&self) -> Callers {
-        Callers::of(&self.book().symbols)
+        Callers::of(self.book().symbols())
     }
 
     /// Says how many stacks were not kept since this was asked last.
@@ -160,6 +161,10 @@ impl Stacks {
 }
 
 impl Book {
+    fn symbols(&mut self) -> &Result<Symbols, String> {
+        self.symbols.get_or_insert_with(Symbols::load)
+    }
+
     fn kernel(&mut self, addresses: &[u64]) -> Result<KernelStack, Error> {
         let hash = hash(addresses);
         if let Some(&known) = self.kernel_stacks.get(&hash) {
@@ -169,7 +174,7 @@ impl Book {
         let frames = frames.collect::<Result<Vec<KnownFrame>, Error>>()?;
         let tracing = context::tracing(frames.iter().map(|f| f.role));
         let frames = &frames[tracing..];
-        let context = match self.symbols {
+        let context = match self.symbols() {
             Ok(_) => Context::of(frames.iter().map(|f| f.role)),
             Err(_) => Context::default(),
         };
@@ -188,8 +193,8 @@ impl Book {
         if let Some(&known) = self.kernel_frames.get(&address) {
             return Ok(known);
         }
-        let symbols = self.symbols.as_ref().ok();
-        let frame = self.frame(match symbols.and_then(|s| s.place(address)) {
+        let symbols = self.symbols().as_ref().ok();
+        let place = match symbols.and_then(|s| s.place(address)) {
             Some(place) => Place {
                 function: place.function.into(),
                 module: place.module.unwrap_or("kernel").into(),
@@ -200,7 +205,8 @@ impl Book {
                 module: "kernel".into(),
                 offset: 0,
             },
-        })?;
+        };
+        let frame = self.frame(place)?;
         if self.kernel_frames.len() >= MAX_REMEMBERED {
             self.kernel_frames.clear();
         }

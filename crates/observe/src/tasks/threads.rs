@@ -39,6 +39,23 @@ impl Threads {
         }
     }
 
+    /// The recording begins: what a thread that is older did until then is not told.
+    pub fn begin(&mut self, at: &tw_thread, from_ns: u64) {
+        if at.first_ns >= from_ns {
+            return;
+        }
+        let mut told = States::default();
+        settle(at.ns, &mut told);
+        let mut ticks = Ticks::default();
+        ticks.add(at.user_ns, at.system_ns);
+        let before = Before {
+            at: *at,
+            told,
+            ticks,
+        };
+        self.before.insert(at.tid, before);
+    }
+
     /// What a thread did so far, at any time or at its end. Gives the descriptors of epoll on which it
     /// slept since its last row.
     pub fn take(&mut self, now: &tw_thread) -> Result<Vec<i32>, Error> {

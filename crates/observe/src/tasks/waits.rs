@@ -20,6 +20,8 @@ pub struct Waits {
     /// By thread: a thread waits once at a time.
     pending: HashMap<u32, Wait>,
     states: HashMap<u32, Text>,
+    /// When the recording began, ns.
+    from_ns: u64,
 }
 
 /// Rows held in memory: each has thirty columns, and names that any user chooses.
@@ -37,7 +39,13 @@ impl Waits {
             syscalls: Syscalls::default(),
             pending: HashMap::new(),
             states: HashMap::new(),
+            from_ns: 0,
         }
+    }
+
+    /// The recording begins at this moment, ns; what a thread has waited before it does not count.
+    pub fn from(&mut self, from_ns: u64) {
+        self.from_ns = from_ns;
     }
 
     /// A thread was woken. Gives its process and the descriptor of epoll that it slept on, if it did.
@@ -111,7 +119,7 @@ impl Waits {
             state: self.state(w.blocked),
             fd: fd.map(|_| w.arg),
             syscall,
-            waited_ns: w.waited_ns,
+            waited_ns: w.waited_ns.min(w.time_ns.saturating_sub(self.from_ns)),
             waker: match context.by {
                 By::Unknown => Waker::NotSeen,
                 By::Task => Waker::Task,

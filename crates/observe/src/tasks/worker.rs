@@ -108,6 +108,20 @@ impl RingSource for Watched<'_> {
         }
     }
 
+    fn begin(&mut self, from_ns: u64) -> Result<(), Error> {
+        if let Some(waits) = &mut self.rows.waits {
+            waits.from(from_ns);
+        }
+        if let Some(threads) = &mut self.rows.threads {
+            self.round = Instant::now();
+            self.tasks.threads(0, |t| {
+                threads.begin(t, from_ns);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
     fn take(&mut self, record: &[u8]) -> Result<(), Error> {
         self.rows.take(record)
     }

@@ -45,7 +45,7 @@ const LOOK_AROUND_EVERY: Duration = Duration::from_secs(5);
 /// Processes with the most sockets whose descriptors and cgroups are read; listeners go first.
 const MAX_PROCESSES: usize = 256;
 
-/// Reads until told to stop; ready after the first round.
+/// Reads until told to stop; its first round is when the recording has begun.
 pub fn watch_usage(
     options: &UsageOptions,
     writer: &Writer,
@@ -55,6 +55,7 @@ pub fn watch_usage(
     let mut owners = MaybeUninit::uninit();
     let mut usage = Usage::new(options, writer, health, &mut owners)?;
     let mut pace = Pace::new(options.interval, MOST, options.allowance);
+    control.begin(|| Ok(()))?;
     usage.round(control.beginning())?;
     // Someone may be watching: the first round holds what later ones only change.
     usage.seal()?;
@@ -238,8 +239,10 @@ impl<'a, 'o> Usage<'a, 'o> {
             Ok(result) => result?,
             // It may have ended since it was found: looked for again in a moment.
             Err(why) => {
-                let name = &found.namespace.name;
-                self.tell_once(format!("namespace {name} could not be visited: {why}"))?;
+                if !netns::is_gone(&why) {
+                    let name = &found.namespace.name;
+                    self.tell_once(format!("namespace {name} could not be visited: {why}"))?;
+                }
                 return Ok(false);
             }
         }

@@ -146,7 +146,12 @@ fn live(args: &TopArgs) -> Result<()> {
         Some(dir.path()),
     )?;
     let terminal = begin("attaching to the kernel …")?;
-    let (mut session, feed) = Session::followed(&at, &options)?;
+    let (mut session, feed) = match Session::followed(&at, &options) {
+        Ok(begun) => begun,
+        // Nothing was to be seen yet.
+        Err(observe::Error::Stopped) => return Ok(()),
+        Err(e) => return Err(e.into()),
+    };
     let mut window = Window::of(&at);
     let manifest = session.manifest();
     let timeline = Timeline::live(manifest, filter);
