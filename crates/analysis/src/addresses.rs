@@ -20,6 +20,11 @@ impl Addresses {
         }
     }
 
+    /// All of them.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (u32, Addr)> {
+        self.0.iter().copied()
+    }
+
     /// Whether an interface of the namespace had the address.
     pub fn has(&self, netns: u32, addr: Addr) -> bool {
         self.0.contains(&(netns, addr))

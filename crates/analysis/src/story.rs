@@ -24,9 +24,9 @@ use crate::slots::Slots;
 use crate::words;
 use crate::{
     Activity, Addresses, Binds, Conn, ConnId, Counters, Denied, Devices, Drops, Endpoint, Group,
-    Health, Heartbeats, Interrupts, Listeners, Netns, Packets, Ports, Processes, Profile, Refusals,
-    Resets, Sampled, Searches, Series, Settings, Sleeps, Structures, Sums, Tally, Threads,
-    Transfers, Troubles, Unrouted, Waits, What, link, sums,
+    Health, Heartbeats, Interrupts, Listeners, Names, Netns, Packets, Ports, Processes, Profile,
+    Refusals, Resets, Sampled, Searches, Series, Settings, Sleeps, Structures, Sums, Tally,
+    Threads, Transfers, Troubles, Unrouted, Waits, What, link, sums,
 };
 
 /// Everything derived from a recording, for all that explains or shows it.
@@ -49,6 +49,8 @@ pub struct Story {
     pub settings: Settings,
     /// The addresses of interfaces.
     pub addresses: Addresses,
+    /// What addresses are called.
+    pub host_names: Names,
     /// Processes that listen.
     pub processes: Processes,
     /// Waits of threads, and what ended them.
@@ -155,6 +157,7 @@ impl Story {
             counters: Counters::default(),
             settings: Settings::read(recording)?,
             addresses: Addresses::default(),
+            host_names: Names::default(),
             processes: Processes::read(recording)?,
             waits: Waits::read(recording)?,
             homes: Homes::read(recording)?,
@@ -259,6 +262,7 @@ impl Story {
         each(recording, |_, row: InterfaceAddress| {
             self.addresses.add(&row)
         })?;
+        self.host_names = Names::read(recording, &self.addresses)?;
         each(recording, |at, row: TableSize| {
             self.structures.size(at, row)
         })?;
@@ -378,6 +382,7 @@ impl Story {
             end_ns: _,
             conns: _,
             homes: _,
+            host_names: _,
             samples: _,
             exchanges: _,
             listeners,

@@ -51,6 +51,10 @@ pub(crate) fn of_story(
     for finding in judged.findings.iter_mut().chain(little) {
         let home = finding.scope.pid.and_then(|pid| story.homes.of(pid));
         finding.scope.home = home.map(String::from);
+        let netns = finding.scope.netns.inode;
+        if let Some(named) = story.host_names.named(netns, &finding.title) {
+            finding.title = named;
+        }
     }
     // What the command met comes first, whatever else is worse.
     judged.findings.sort_by_key(|finding| !finding.asked);

@@ -80,6 +80,7 @@ fn symptom_rows(finding: &Finding) -> Vec<RowRef> {
     const TIMELESS: &[&str] = &[
         "setting",
         "interface_address",
+        "host_name",
         "holder",
         "process",
         "cgroup",

@@ -3,6 +3,7 @@
 mod episodes;
 mod hostile;
 mod json;
+mod names;
 mod requests;
 mod since;
 mod verdicts;

@@ -18,7 +18,7 @@ use crate::part::Part;
 use crate::profile::{self, Profile, ProfileOptions, affordable_hz};
 use crate::requests::{self, RequestOptions};
 use crate::rights::Lack;
-use crate::sampler::sources;
+use crate::sampled::sources;
 use crate::sockets::{Decoder, Sockets};
 use crate::tasks::{self, Losses, TaskOptions, Tasks};
 use crate::watcher::attach;

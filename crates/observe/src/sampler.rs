@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::OpenObject;
 use recording::tables::{Cgroup, Counter, Holder, InterfaceAddress, Process, Setting};
-use recording::{HealthKind, Namespace, Source, SourceName, TableWriter, Verdict, Writer};
+use recording::{HealthKind, Namespace, SourceName, TableWriter, Verdict, Writer};
 
 use crate::addresses::Addresses;
 use crate::cgroups::Cgroups;
@@ -15,18 +15,20 @@ use crate::counters::Counters;
 use crate::error::Error;
 use crate::health::HealthLog;
 use crate::holders::{Holders, Of};
+use crate::host_names::HostNames;
 use crate::kernel::{KernelBtf, Names, hz};
 use crate::netns::{self, Found, Home};
 use crate::pace::{Allowance, Pace, thread_cpu};
 use crate::patience::Patience;
 use crate::processes::Processes;
 use crate::procfile::ProcFile;
+use crate::sampled::sources;
 use crate::settings::Settings;
 use crate::sockets::{Decoder, SocketRows, Sockets};
 use crate::sockstat;
+use crate::space;
 use crate::walks::Walks;
 use crate::worker::{Control, Longest, Report};
-use crate::{rights, space};
 
 /// What to sample and how often.
 #[derive(Clone, Debug)]
@@ -99,6 +101,7 @@ struct Sampler<'a, 'o> {
     counters: Counters,
     settings: Settings,
     addresses: Addresses,
+    names: HostNames,
     cgroups: Cgroups,
     socket_rows: SocketRows,
     holder_rows: TableWriter<Holder>,
@@ -206,6 +209,7 @@ impl<'a, 'o> Sampler<'a, 'o> {
             counters: Counters::default(),
             settings: Settings::default(),
             addresses: Addresses::default(),
+            names: HostNames::new(writer.table()?),
             cgroups: Cgroups::default(),
             socket_rows: SocketRows {
                 sockets: writer.table()?,
@@ -339,13 +343,15 @@ impl<'a, 'o> Sampler<'a, 'o> {
                 .values()
                 .filter(|s| namespaces.contains_key(&s.namespace.inode));
             let listeners: HashSet<u64> = there.flat_map(|s| s.listeners.iter().copied()).collect();
-            let servers = &mut self.servers;
+            let (servers, names) = (&mut self.servers, &mut self.names);
             holders.dump(&mut self.holder_rows, |inode, pid| {
+                names.holds(pid);
                 if listeners.contains(&inode) {
                     servers.insert(pid);
                 }
             })?;
         }
+        self.names.sample()?;
         if space::pids_are_ours() {
             self.processes
                 .sample(&self.servers, &mut self.process_rows, self.health)?;
@@ -529,6 +535,7 @@ impl<'a, 'o> Sampler<'a, 'o> {
         self.counter_rows.seal()?;
         self.address_rows.seal()?;
         self.cgroup_rows.seal()?;
+        self.names.seal()?;
         Ok(self.setting_rows.seal()?)
     }
 
@@ -543,57 +550,4 @@ impl<'a, 'o> Sampler<'a, 'o> {
             longest: self.longest,
         }
     }
-}
-
-/// The sampled sources; what is not of processes works whenever sampling works at all.
-pub fn sources(looks: Verdict, holders: Verdict) -> Vec<Source> {
-    let here = space::pids_verdict();
-    let holders = match &here {
-        Verdict::Attached => holders,
-        not_here => not_here.clone(),
-    };
-    vec![
-        Source::optional(
-            SourceName::Namespaces,
-            "network namespaces other than the own",
-            if rights::may_visit() {
-                here.clone()
-            } else {
-                Verdict::Unsupported(
-                    "this process lacks CAP_SYS_ADMIN (to enter them): only the own is recorded"
-                        .into(),
-                )
-            },
-        ),
-        Source::required(
-            SourceName::Sockets,
-            "every TCP socket with all of tcp_info, listeners with their queues, TIME_WAIT",
-            Verdict::Attached,
-        ),
-        Source::optional(
-            SourceName::AcceptWaits,
-            "how long connections waited for accept(), also between two samples",
-            looks,
-        ),
-        Source::optional(
-            SourceName::Holders,
-            "which processes hold which sockets, also those older than the recording",
-            holders,
-        ),
-        Source::required(
-            SourceName::Counters,
-            "every SNMP and TcpExt counter of every network namespace",
-            Verdict::Attached,
-        ),
-        Source::required(
-            SourceName::Settings,
-            "the sysctls that matter to TCP, and the addresses of interfaces",
-            Verdict::Attached,
-        ),
-        Source::optional(
-            SourceName::Processes,
-            "state and CPU time of the processes that listen, and what cgroups are called",
-            here,
-        ),
-    ]
 }

@@ -4,6 +4,7 @@ mod accept_waits;
 mod census;
 mod common;
 mod ends;
+mod host_names;
 mod namespaces;
 mod odd_packets;
 mod one_clock;

@@ -155,6 +155,16 @@ pub fn is_name(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_NAME && text.bytes().all(allowed)
 }
 
+/// Whether a text is what a host may be called: a sentence can hold it as it is.
+pub fn is_host_name(text: &str) -> bool {
+    /// As Linux has it; a domain name of that length is no name for people any more.
+    const MAX_HOST_NAME: usize = 64;
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    text.len() <= MAX_HOST_NAME
+        && text.bytes().all(allowed)
+        && text.contains(|c: char| c.is_ascii_alphabetic())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,6 +176,16 @@ mod tests {
     fn says(path: &str, expected: &str) {
         let home = Home::of(path).map(|home| home.to_string());
         assert_eq!(home.unwrap_or_default(), expected, "{path}");
+    }
+
+    #[test]
+    fn a_host_is_not_called_by_a_number_or_a_command() {
+        for name in ["db-primary", "six.example.com", "web_1", "A"] {
+            assert!(is_host_name(name), "{name}");
+        }
+        for none in ["", "10.0.0.1", "a b", "`id`", "a/b", "ä", &"a".repeat(65)] {
+            assert!(!is_host_name(none), "{none}");
+        }
     }
 
     #[test]

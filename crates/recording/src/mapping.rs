@@ -121,9 +121,13 @@ impl Mapped {
 fn is_changed(unit: Unit, redacted: bool) -> bool {
     match unit {
         Unit::CommandLine => true,
-        Unit::Program | Unit::Cgroup | Unit::File | Unit::Instance | Unit::Note | Unit::Address => {
-            redacted
-        }
+        Unit::Program
+        | Unit::Cgroup
+        | Unit::Host
+        | Unit::File
+        | Unit::Instance
+        | Unit::Note
+        | Unit::Address => redacted,
         _ => false,
     }
 }

@@ -155,6 +155,7 @@ impl Redactor {
             Unit::CommandLine => self.pseudonym("command", text),
             Unit::Cgroup if text == "/" => text.into(),
             Unit::Cgroup => format!("/{}", self.pseudonym("cgroup", text)),
+            Unit::Host => self.pseudonym("host", text),
             // A part of the kernel has no path.
             Unit::File if !text.contains('/') => text.into(),
             Unit::File => format!("/{}", self.pseudonym("file", text)),

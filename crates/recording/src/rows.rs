@@ -118,6 +118,7 @@ rows!(
     Counter: Plain,
     Setting: Plain,
     InterfaceAddress: Plain,
+    HostName: Plain,
     Health: Plain,
     Finding: Plain,
     Episode: Plain,

@@ -9,6 +9,7 @@ pub(crate) const ONCE: &[&str] = &[
     "holder",
     "setting",
     "interface_address",
+    "host_name",
     "cgroup",
     "stack",
     "frame",

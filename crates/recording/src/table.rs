@@ -33,6 +33,8 @@ pub enum Unit {
     CommandLine,
     /// The path of a cgroup.
     Cgroup,
+    /// The name of a host.
+    Host,
     /// A file of a program; or the name of a part of the kernel, which has no `/`.
     File,
     /// One of several things of a kind: a cgroup's path, `comm/pid` of a process, or a plain name.
@@ -63,6 +65,7 @@ impl Unit {
             Unit::Program => "program's name",
             Unit::CommandLine => "command line",
             Unit::Cgroup => "cgroup's path",
+            Unit::Host => "host's name",
             Unit::File => "file",
             Unit::Note => "text",
             Unit::Address => "address",
@@ -90,10 +93,10 @@ pub struct Column {
 impl Column {
     /// Whether the values are numbers: neither texts nor addresses, which are dictionaries.
     pub fn is_number(&self) -> bool {
-        use Unit::{Address, Cgroup, CommandLine, File, Instance, Name, Note, Program};
+        use Unit::{Address, Cgroup, CommandLine, File, Host, Instance, Name, Note, Program};
         !matches!(
             self.unit,
-            Name | Program | CommandLine | Cgroup | File | Instance | Note | Address
+            Name | Program | CommandLine | Cgroup | Host | File | Instance | Note | Address
         )
     }
 }

@@ -101,6 +101,7 @@ each_table! {
     counters: Counter,
     settings: Setting,
     interface_addresses: InterfaceAddress,
+    host_names: HostName,
     health: Health,
 }
 

@@ -63,6 +63,8 @@ pub struct Service {
     pub role: Role,
     /// Where it listens; of ends that ask: where they connect to.
     pub at: Endpoint,
+    /// What this address is called on the recorded host, by `/etc/hosts` or a host name; null when that is not known.
+    pub name: Option<String>,
     /// A process that holds the listener, or that connects; null when none is known.
     pub pid: Option<u32>,
     /// Its command name.
@@ -142,6 +144,7 @@ pub fn account(story: &Story) -> (Vec<Service>, u64) {
             netns: story.netns(*netns),
             role: *role,
             at: *at,
+            name: story.host_names.of(*netns, at.addr).map(String::from),
             pid,
             comm,
             home: home.map(String::from),

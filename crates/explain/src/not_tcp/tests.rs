@@ -41,6 +41,7 @@ fn service(role: Role, at: &str, comm: &str, requests: Requests) -> Service {
         pid: Some(7),
         comm: Some(comm.into()),
         home: None,
+        name: None,
         ends: 1,
         duplex: 0,
         bytes: 0,

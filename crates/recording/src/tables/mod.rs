@@ -18,7 +18,7 @@ pub use finding::{Answer, Episode, Finding};
 pub use health::Health;
 pub use heartbeat::{Gap, Heartbeat};
 pub use host::{Cpu, Interrupt, Resource, TableSize};
-pub use namespace::{Counter, InterfaceAddress, Setting};
+pub use namespace::{Counter, HostName, InterfaceAddress, Setting};
 pub use request::{Exchange, Request, RequestPart, RequestTime};
 pub use socket::{Holder, Listener, PortUse, Socket};
 pub use task::{Cgroup, Epoll, Frame, Process, Sample, Stack, Thread, ThreadSleep, Wait};
@@ -55,6 +55,7 @@ pub const ALL: &[TableInfo] = &[
     Counter::INFO,
     Setting::INFO,
     InterfaceAddress::INFO,
+    HostName::INFO,
     Health::INFO,
     Finding::INFO,
     Episode::INFO,

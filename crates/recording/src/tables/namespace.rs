@@ -36,6 +36,20 @@ table! {
 }
 
 table! {
+    /// What an address is called on this host, when first seen: the name that `/etc/hosts` gives it as a process with sockets sees that file (loopback addresses left out), and the host name of processes in a UTS namespace that is not the recorder's.
+    HostName = "host_name" {
+        /// When it was read.
+        time_ns: u64, Ns;
+        /// Network namespace of the process: the inode of `/proc/PID/ns/net`.
+        netns: u32, Id;
+        /// What is called so.
+        addr: Option<Addr>, Address, null "the process's host: every address of its network namespace";
+        /// Its name.
+        name: Text, Host;
+    }
+}
+
+table! {
     /// An address of an interface, when first seen.
     InterfaceAddress = "interface_address" {
         /// When it was read.

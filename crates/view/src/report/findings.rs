@@ -141,7 +141,7 @@ fn kind_of(row: &Row) -> StepKind {
         Row::Wait(_) | Row::Request(_) | Row::RequestTime(_) | Row::Exchange(_) => StepKind::Wait,
         Row::Gap(_) | Row::Heartbeat(_) => StepKind::Wait,
         Row::Counter(_) => StepKind::Counter,
-        Row::Setting(_) | Row::InterfaceAddress(_) => StepKind::Setting,
+        Row::Setting(_) | Row::InterfaceAddress(_) | Row::HostName(_) => StepKind::Setting,
         Row::Listener(_) | Row::PortUse(_) | Row::TableSize(_) | Row::Resource(_) => {
             StepKind::Limit
         }

@@ -90,7 +90,7 @@ pub(super) fn unexplained(page: &mut Page, services: &[Unexplained]) {
 
 /// What nothing claims of one service.
 pub(crate) fn unexplained_line(service: &Unexplained) -> String {
-    let place = named(service.role, service.at, &service.comm, service.pid);
+    let place = named(service.role, service.at, &None, &service.comm, service.pid);
     format!(
         "unexplained at {place}: {} of {} in which it was not idle ({}){}",
         seconds(service.unexplained_s),
@@ -116,15 +116,24 @@ fn dropped(all: &[DroppedFor]) -> String {
     each.collect()
 }
 
-/// A service by its place and its process.
-fn named(role: account::Role, at: Endpoint, comm: &Option<String>, pid: Option<u32>) -> String {
+/// A service by its place, what that is called, and its process.
+fn named(
+    role: account::Role,
+    at: Endpoint,
+    name: &Option<String>,
+    comm: &Option<String>,
+    pid: Option<u32>,
+) -> String {
     let arrow = match role {
         account::Role::Server => "",
         account::Role::Client | account::Role::Unknown => "→ ",
     };
-    match (comm, pid) {
-        (Some(comm), Some(pid)) => format!("{arrow}{at} ({comm}, pid {pid})"),
-        _ => format!("{arrow}{at}"),
+    let process = comm.as_ref().zip(pid);
+    let process = process.map(|(comm, pid)| format!("{comm}, pid {pid}"));
+    let known: Vec<String> = name.iter().cloned().chain(process).collect();
+    match known.join("; ") {
+        none if none.is_empty() => format!("{arrow}{at}"),
+        known => format!("{arrow}{at} ({known})"),
     }
 }
 
@@ -145,7 +154,13 @@ const SHOWN_BUSY: f64 = 0.05;
 /// One service: whose, how much, and what its time went with: that of its requests, or where these are not most of it
 /// (transfers, connecting) the states of its connections, the longest first.
 pub fn account(service: &Service) -> String {
-    let place = named(service.role, service.at, &service.comm, service.pid);
+    let place = named(
+        service.role,
+        service.at,
+        &service.name,
+        &service.comm,
+        service.pid,
+    );
     let all = service.spent_s.total();
     let requests = service.requests.as_ref();
     let waited = service.spent_s.waiting() as f64 / 1e9;
@@ -197,6 +212,17 @@ mod tests {
         account(&service)
     }
 
+    #[test]
+    fn what_an_address_is_called_stands_beside_it() {
+        let mut service = synth_service();
+        service.name = Some("db-primary".into());
+        let says = account(&service);
+        assert!(says.contains(":0 (db-primary): "), "{says}");
+        (service.pid, service.comm) = (Some(7), Some("app".into()));
+        let says = account(&service);
+        assert!(says.contains(":0 (db-primary; app, pid 7): "), "{says}");
+    }
+
     fn synth_service() -> Service {
         Service {
             netns: analysis::Netns {
@@ -208,6 +234,7 @@ mod tests {
             pid: None,
             comm: None,
             home: None,
+            name: None,
             opened: None,
             ends: 2,
             duplex: 0,
