@@ -88,7 +88,7 @@ pub(crate) fn observe(
     let nodes = nodes.map(|(node, netns)| (netns.name().to_string(), node.clone()));
     let nodes = nodes.collect();
     let mut seen = seen.into_iter();
-    let Seen { round, servers } = seen.next().expect("one was planted");
+    let Seen { round, servers, .. } = seen.next().expect("one was planted");
     Ok(Observed {
         round,
         servers,
@@ -146,6 +146,7 @@ fn run_all(options: &RunOptions, stop: Stop) -> Result<Pack, Error> {
     let mut bench = Bench::new(&scenarios, options.seed, &programs, keep, &stop)?;
     bench.record.clone_from(&options.record);
     (bench.in_words, bench.loud) = (options.explain, loud);
+    bench.runs_printed = options.fix;
     let names: Vec<String> = scenarios.iter().map(|s| s.name.clone()).collect();
     let name = format!("{}-{}", names.join("+"), options.seed);
     let (seen, explanation) = bench.look(&name)?;
@@ -197,12 +198,14 @@ fn fixed(bench: &mut Bench, before: &[Seen], name: &str) -> Result<Vec<Option<Fi
         return Ok(before.iter().map(|_| None).collect());
     }
     bench.wait_joined()?;
+    bench.runs_printed = false;
     let (after, _) = bench.look(name)?;
     let fixes = applied.into_iter().zip(before).zip(after);
     let fix = |(applied, before): (Option<_>, &Seen), after: Seen| {
         let (of, changes): (String, Vec<Change>) = applied?;
         Some(Fix {
             gone: !after.round.findings.iter().any(|f| cause(f) == of),
+            commands: before.commands.clone(),
             figures: figures(&before.round.workload, &after.round.workload),
             changes,
             after: after.round,
@@ -213,7 +216,7 @@ fn fixed(bench: &mut Bench, before: &[Seen], name: &str) -> Result<Vec<Option<Fi
 
 /// What a scenario came to, by its truth.
 fn judged(scenario: Scenario, seen: Seen, fix: Option<Fix>) -> Outcome {
-    let Seen { round, servers } = seen;
+    let Seen { round, servers, .. } = seen;
     let mut why = judge(&scenario, &servers, &round.findings);
     why.extend(judge_notes(&scenario.truth, &round.notes));
     why.extend(judge_account(&scenario.truth, &servers, &round.accounts));

@@ -328,7 +328,23 @@ fn wrong_words(truth: &Truth, finding: &Value) -> Vec<String> {
 
 /// What the advice had to bring about, and did not.
 pub(crate) fn judge_fix(truth: &Truth, fix: &Fix, cause: &str) -> Vec<String> {
-    let mut wrong = Vec::new();
+    let failed = fix.commands.iter().filter(|c| c.failed());
+    let mut wrong: Vec<String> = failed
+        .map(|c| {
+            let said = c.not_run.as_deref().or(c.stderr.as_deref());
+            let came = match c.rc {
+                Some(rc) => format!("ends with {rc}"),
+                None => "was not run".into(),
+            };
+            format!(
+                "the {} of {} {came}: `{}`: {}",
+                c.kind.label(),
+                c.cause,
+                c.command,
+                said.unwrap_or("it says nothing")
+            )
+        })
+        .collect();
     if !fix.changes.iter().any(|c| c.applied) {
         wrong.push("none of the advice could be applied".to_string());
     }

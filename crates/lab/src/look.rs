@@ -8,8 +8,9 @@ use serde_json::Value;
 use crate::figures::{LinkReport, Workload};
 use crate::host_time::{HostTime, tells_of_steal};
 use crate::judge::Running;
-use crate::outcome::Round;
+use crate::outcome::{Printed, Round};
 use crate::plant::{BUDGET, Plant, Programs, Running as Loading};
+use crate::printed::{self, Planted};
 use crate::recorder::{Diagnosis, Recorded, Recorder, Shelf, diagnose, explanation};
 use crate::scenario::Scenario;
 use crate::{Error, Stop};
@@ -26,6 +27,8 @@ pub(crate) struct Bench {
     pub(crate) record: Vec<String>,
     /// The explanation is asked for in words too.
     pub(crate) in_words: bool,
+    /// The commands of the advice are run as they are printed.
+    pub(crate) runs_printed: bool,
     /// Say what is being done.
     pub(crate) loud: bool,
 }
@@ -36,6 +39,8 @@ pub(crate) struct Seen {
     pub(crate) round: Round,
     /// Its servers as they ran.
     pub(crate) servers: Vec<Running>,
+    /// What came of the commands that tcpwhy printed; only where they are to be run.
+    pub(crate) commands: Vec<Printed>,
 }
 
 /// A load that has ended.
@@ -64,6 +69,7 @@ impl Bench {
             kept: keep.is_some(),
             record: Vec::new(),
             in_words: false,
+            runs_printed: false,
             loud: false,
         };
         bench.wait_joined()?;
@@ -82,9 +88,23 @@ impl Bench {
     /// One recording with its load: each scenario as it was seen, and what tcpwhy says of all in words.
     pub(crate) fn look(&mut self, name: &str) -> Result<(Vec<Seen>, Option<String>), Error> {
         let recording = self.shelf.recording(name)?;
-        let Loaded { each, stolen } = self.load(|bench| Ok(vec![bench.record(&recording)?]))?;
-        self.say("explaining the recording");
-        let mut diagnosis = diagnose(&self.tcpwhy, &recording, &self.stop)?;
+        let record = |bench: &Bench| Ok(vec![bench.record(&recording)?]);
+        let mut tried = None;
+        let Loaded { each, stolen } = if self.runs_printed {
+            // While the processes that it names are there.
+            self.load_with(record, |bench, planted| {
+                let diagnosis = bench.diagnose(&recording)?;
+                let commands = bench.run_printed(&diagnosis, planted);
+                tried = Some((diagnosis, commands));
+                Ok(())
+            })?
+        } else {
+            self.load(record)?
+        };
+        let (mut diagnosis, commands) = match tried {
+            Some(tried) => tried,
+            None => (self.diagnose(&recording)?, Vec::new()),
+        };
         // What else happens on the host is not planted.
         diagnosis.findings.retain(|f| !tells_of_steal(f, stolen));
         let in_words = if self.in_words {
@@ -92,8 +112,10 @@ impl Bench {
         } else {
             None
         };
+        let mut commands = commands.into_iter();
         let seen = each.into_iter().enumerate();
         let seen = seen.map(|(at, (workload, servers))| Seen {
+            commands: commands.next().unwrap_or_default(),
             round: Round {
                 workload,
                 recording: self.kept.then(|| recording.clone()),
@@ -109,6 +131,15 @@ impl Bench {
         &mut self,
         record: impl FnOnce(&Bench) -> Result<Vec<Recorder>, Error>,
     ) -> Result<Loaded, Error> {
+        self.load_with(record, |_, _| Ok(()))
+    }
+
+    /// The same, with what is to be done when all is recorded and the servers and hogs still run.
+    fn load_with(
+        &mut self,
+        record: impl FnOnce(&Bench) -> Result<Vec<Recorder>, Error>,
+        then: impl FnOnce(&Bench, &[Planted]) -> Result<(), Error>,
+    ) -> Result<Loaded, Error> {
         self.start_servers(true)?;
         let mut loading = self.start_older()?;
         let began = HostTime::now();
@@ -122,14 +153,26 @@ impl Bench {
             }
         }
         let mut loads = Vec::new();
-        for (plant, loading) in self.plants.iter_mut().zip(loading) {
-            let finished = loading.map(|l| plant.finish_clients(l, &self.stop));
+        for (plant, loading) in self.plants.iter_mut().zip(&mut loading) {
+            let finished = loading
+                .as_mut()
+                .map(|l| plant.finish_clients(l, &self.stop));
             loads.push(finished.transpose()?.unwrap_or_default());
         }
         for recorder in recorders {
             recorder.finish(&self.stop)?;
         }
         let stolen = HostTime::now().stolen_since(began);
+        let planted = self.plants.iter().zip(&loading).map(|(plant, loading)| {
+            let mut planted = plant.planted();
+            planted.pids.extend(loading.iter().flat_map(Loading::hogs));
+            planted
+        });
+        let planted: Vec<Planted> = planted.collect();
+        then(self, &planted)?;
+        for loading in loading.into_iter().flatten() {
+            loading.end(&self.stop)?;
+        }
         let running = self.plants.iter().map(running);
         let running = running.collect::<Result<Vec<_>, _>>()?;
         let mut workloads = Vec::new();
@@ -202,6 +245,21 @@ impl Bench {
             at_most: Duration::from_secs_f64(longest) + Duration::from_secs(60),
         };
         Recorder::start(&self.tcpwhy, &what, &self.stop)
+    }
+
+    fn diagnose(&self, recording: &Path) -> Result<Diagnosis, Error> {
+        self.say("explaining the recording");
+        diagnose(&self.tcpwhy, recording, &self.stop)
+    }
+
+    /// Runs the commands that tcpwhy printed for each scenario.
+    fn run_printed(&self, said: &Diagnosis, planted: &[Planted]) -> Vec<Vec<Printed>> {
+        self.say("running the commands of the advice as they are printed");
+        let each = planted.iter().enumerate().map(|(at, planted)| {
+            let findings = self.said_of(at, said).findings;
+            printed::run_all(&findings, planted, &self.tcpwhy)
+        });
+        each.collect()
     }
 
     /// What tcpwhy said of one scenario.

@@ -69,6 +69,8 @@ pub struct Round {
 /// What came of tcpwhy's advice.
 #[derive(Clone, Debug, Serialize)]
 pub struct Fix {
+    /// The commands of its advice as it prints them, run while what was planted still ran.
+    pub commands: Vec<Printed>,
     /// The changes it advised.
     pub changes: Vec<Change>,
     /// No finding names the cause any more.
@@ -88,4 +90,59 @@ pub struct Change {
     pub applied: bool,
     /// What was done, or why not.
     pub result: String,
+}
+
+/// One command of an advice, run as it is printed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Printed {
+    /// The cause whose advice it is.
+    pub cause: String,
+    /// What it is for.
+    pub kind: Kind,
+    /// As it is printed.
+    pub command: String,
+    /// How it ended; null where it was not run.
+    pub rc: Option<i32>,
+    /// What it said on standard error, on one line.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stderr: Option<String>,
+    /// Why it was not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_run: Option<String>,
+    /// That is because it is none that the lab knows: what nobody has tried may not work.
+    #[serde(skip)]
+    pub unknown: bool,
+    /// Why it is no failure that it did not end with 0.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
+}
+
+impl Printed {
+    /// It does not work as it is printed, or nothing tells whether it does.
+    pub fn failed(&self) -> bool {
+        self.unknown || self.rc.is_some_and(|rc| rc != 0) && self.answer.is_none()
+    }
+}
+
+/// What a printed command is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// It does what is advised.
+    Fix,
+    /// It takes that back.
+    Undo,
+    /// It shows where to do it.
+    Look,
+}
+
+impl Kind {
+    /// As the answer labels it.
+    pub fn label(self) -> &'static str {
+        match self {
+            Kind::Fix => "fix",
+            Kind::Undo => "undo",
+            Kind::Look => "look",
+        }
+    }
 }

@@ -56,6 +56,18 @@ fn write(text: &mut String, outcome: &Outcome) -> std::fmt::Result {
 }
 
 fn write_fix(text: &mut String, fix: &Fix) -> std::fmt::Result {
+    if !fix.commands.is_empty() {
+        writeln!(text, "commands of the advice, run as printed:")?;
+    }
+    for printed in &fix.commands {
+        let kind = printed.kind.label();
+        let came = match (&printed.not_run, &printed.answer, printed.rc) {
+            (Some(why), ..) => format!("not run: {why}"),
+            (_, Some(why), Some(rc)) => format!("rc {rc}: {why}"),
+            (.., rc) => format!("rc {}", rc.unwrap_or_default()),
+        };
+        writeln!(text, "  {kind:<4} {}  ({came})", printed.command)?;
+    }
     writeln!(text, "advice, applied inside the lab's namespaces:")?;
     for change in &fix.changes {
         let mark = if change.applied { "done" } else { "not done" };
@@ -130,6 +142,7 @@ mod tests {
                 ..Round::default()
             },
             fix: Some(Fix {
+                commands: vec![],
                 changes: vec![Change {
                     change: json!({ "kind": "backlog", "value": 1024 }),
                     applied: true,

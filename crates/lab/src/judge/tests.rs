@@ -1,5 +1,5 @@
 use super::*;
-use crate::outcome::{Change, Round};
+use crate::outcome::{Change, Kind, Printed, Round};
 use crate::scenario::AccountTruth;
 use serde_json::json;
 
@@ -227,6 +227,7 @@ fn verdict_of(name: &str, finding: &Value) -> Vec<String> {
 fn a_figure_has_to_fall_as_far_as_the_truth_has_it() {
     let truth = Scenario::load("clumsy-kernel", 1).unwrap().truth;
     let fix = |before, after| Fix {
+        commands: vec![],
         changes: vec![Change {
             change: json!({}),
             applied: true,
@@ -250,6 +251,38 @@ fn a_figure_has_to_fall_as_far_as_the_truth_has_it() {
     there.gone = false;
     there.changes.clear();
     assert_eq!(judge_fix(&truth, &there, &truth.cause).len(), 2);
+}
+
+#[test]
+fn a_printed_command_has_to_work() {
+    let truth = Scenario::load("qdisc-drop", 1).unwrap().truth;
+    let mut fix = Fix {
+        commands: vec![Printed {
+            cause: "qdisc-drop".into(),
+            kind: Kind::Fix,
+            command: "tc qdisc add dev eth0 parent 1: fq_codel".into(),
+            rc: Some(2),
+            stderr: Some("Error: Failed to find specified qdisc.".into()),
+            not_run: None,
+            unknown: false,
+            answer: None,
+        }],
+        changes: vec![],
+        gone: true,
+        figures: vec![],
+        after: Round::default(),
+    };
+    let wrong = |fix: &Fix| judge_fix(&truth, fix, &truth.cause);
+    let said = |fix: &Fix| wrong(fix).iter().any(|w| w.contains("ends with 2"));
+    assert!(said(&fix));
+    fix.commands[0].answer = Some("it shows that there is none".into());
+    assert!(!said(&fix));
+    fix.commands[0] = Printed {
+        rc: Some(0),
+        answer: None,
+        ..fix.commands[0].clone()
+    };
+    assert!(!said(&fix));
 }
 
 #[test]

@@ -61,6 +61,11 @@ impl Cgroup {
         Ok((Cgroup { dir }, version))
     }
 
+    /// Where its files are.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
     /// Moves a process into it.
     pub(crate) fn take_in(&self, pid: u32) -> Result<(), Error> {
         self.write("cgroup.procs", &pid.to_string())

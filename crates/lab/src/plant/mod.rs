@@ -20,6 +20,7 @@ use rustix::process::Signal;
 
 use crate::link::{self, Counters, End, Link, Wire};
 use crate::netns::Netns;
+use crate::printed::Planted;
 use crate::process::Process;
 use crate::scenario::Scenario;
 use crate::workload::{BinderReport, ClientReport, ServerReport};
@@ -82,6 +83,21 @@ pub(crate) struct Running {
     /// Each with the time that it takes.
     clients: Vec<(Process, Duration)>,
     binders: Vec<(Process, Duration)>,
+}
+
+impl Running {
+    /// The processes that keep CPUs busy.
+    pub(crate) fn hogs(&self) -> impl Iterator<Item = u32> {
+        self.hogs.iter().map(Process::pid)
+    }
+
+    /// Ends the hogs.
+    pub(crate) fn end(self, stop: &Stop) -> Result<(), Error> {
+        for mut hog in self.hogs {
+            hog.end(Signal::TERM, stop, BUDGET)?;
+        }
+        Ok(())
+    }
 }
 
 /// A planted scenario. Dropped, it goes in reverse order: servers, links, namespaces.
@@ -363,8 +379,10 @@ impl Plant {
 
     /// Runs every client and binder to its end, and the hogs meanwhile.
     pub fn run_clients(&mut self, stop: &Stop) -> Result<Load, Error> {
-        let running = self.start_clients()?;
-        self.finish_clients(running, stop)
+        let mut running = self.start_clients()?;
+        let load = self.finish_clients(&mut running, stop)?;
+        running.end(stop)?;
+        Ok(load)
     }
 
     /// Starts every client and binder, and the hogs.
@@ -405,12 +423,15 @@ impl Plant {
         })
     }
 
-    /// Waits for the end of every client and binder, and ends the hogs.
-    pub(crate) fn finish_clients(&mut self, running: Running, stop: &Stop) -> Result<Load, Error> {
-        let (mut clients, mut binders) = (running.clients, running.binders);
+    /// Waits for the end of every client and binder. The hogs go on.
+    pub(crate) fn finish_clients(
+        &mut self,
+        running: &mut Running,
+        stop: &Stop,
+    ) -> Result<Load, Error> {
         let load = Load {
-            clients: ends(&mut clients, stop)?,
-            binders: ends(&mut binders, stop)?,
+            clients: ends(&mut running.clients, stop)?,
+            binders: ends(&mut running.binders, stop)?,
         };
         for process in self.servers.values_mut() {
             process.check_runs()?;
@@ -418,11 +439,25 @@ impl Plant {
         for program in self.others.values_mut() {
             program.check_runs()?;
         }
-        for mut hog in running.hogs {
+        for hog in &mut running.hogs {
             hog.check_runs()?;
-            hog.end(Signal::TERM, stop, BUDGET)?;
         }
         Ok(load)
+    }
+
+    /// What of the host is this plant's, for who changes it.
+    pub(crate) fn planted(&self) -> Planted {
+        let programs = self.others.values().flat_map(Program::pids);
+        let servers = self.servers.values().map(Process::pid);
+        Planted {
+            netns: self.nodes.values().map(|n| n.name().to_string()).collect(),
+            pids: servers.chain(programs).collect(),
+            cgroups: self
+                .cgroups
+                .values()
+                .map(|c| c.dir().to_path_buf())
+                .collect(),
+        }
     }
 
     /// Ends every server.
