@@ -25,8 +25,8 @@ use crate::words;
 use crate::{
     Activity, Addresses, Binds, Conn, ConnId, Counters, Denied, Devices, Drops, Endpoint, Group,
     Health, Heartbeats, Interrupts, Listeners, Names, Netns, Packets, Ports, Processes, Profile,
-    Refusals, Resets, Sampled, Searches, Series, Settings, Sleeps, Structures, Sums, Tally,
-    Threads, Transfers, Troubles, Unrouted, Waits, What, link, sums,
+    Refusals, Resets, Sampled, Searches, Series, Settings, Signals, Sleeps, Structures, Sums,
+    Tally, Threads, Transfers, Troubles, Unrouted, Waits, What, link, sums,
 };
 
 /// Everything derived from a recording, for all that explains or shows it.
@@ -55,6 +55,8 @@ pub struct Story {
     pub processes: Processes,
     /// Waits of threads, and what ended them.
     pub waits: Waits,
+    /// Who stopped processes.
+    pub signals: Signals,
     /// What runs the processes.
     pub homes: Homes,
     /// SYNs that were refused, retransmitted or met a TIME_WAIT.
@@ -160,6 +162,7 @@ impl Story {
             host_names: Names::default(),
             processes: Processes::read(recording)?,
             waits: Waits::read(recording)?,
+            signals: Signals::read(recording)?,
             homes: Homes::read(recording)?,
             refusals: Refusals::default(),
             resets: Resets::default(),
@@ -420,6 +423,7 @@ impl Story {
             index: _,
             addresses: _,
             kernel: _,
+            signals,
         } = self;
         let kept = words::count(MAX_CONNECTIONS as u64);
         let connections = format!(
@@ -459,6 +463,10 @@ impl Story {
             of(
                 requests.folded(),
                 "requests of the listeners and destinations that took least time were not examined",
+            ),
+            of(
+                signals.folded,
+                "signals that stopped processes, the oldest of all, were not examined",
             ),
             of(
                 waits.folded,

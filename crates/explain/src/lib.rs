@@ -60,6 +60,7 @@ mod sentence;
 mod shared_paths;
 mod shell;
 mod since;
+mod stopped_by;
 mod summary;
 mod symptom_search;
 mod symptoms;

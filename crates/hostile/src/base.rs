@@ -37,6 +37,7 @@ pub fn base(dir: &Path) -> Result<()> {
         ThreadSleep,
         Epoll,
         Wait,
+        Signal,
         Sample,
         Stack,
         Frame,

@@ -9,6 +9,12 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
+/* The signals that stop a process, and the one that lets it go on: all architectures of BPF have them so. */
+#define SIGNAL_CONT 18
+#define SIGNAL_TTOU 22
+/* What stands for where a signal is from that the kernel sends. */
+#define SIGNAL_BY_KERNEL 1
+
 /* Set before load. */
 const volatile u64 wait_over_ns;
 const volatile bool switch_has_state;
@@ -25,6 +31,7 @@ TW_SHARE(enum, tw_state);
 TW_SHARE(enum, tw_wait_bits);
 TW_SHARE(struct, tw_wait);
 TW_SHARE(struct, tw_on);
+TW_SHARE(struct, tw_signal);
 TW_SHARE(struct, tw_thread);
 
 /* Records that found the ring full, per kind. */
@@ -279,6 +286,31 @@ int on_waking(u64 *ctx)
 	end_change(th);
 	if (want_waits && waited >= wait_over_ns)
 		tell_wait(ctx, t, th, waited, now);
+	return 0;
+}
+
+/* Who stops a process, or lets it go on: nothing tells that afterwards. Runs in the sender's context. */
+SEC("tp_btf/signal_generate")
+int on_signal(u64 *ctx)
+{
+	struct task_struct *t = (struct task_struct *)ctx[2];
+	u32 signal = ctx[0];
+	struct tw_signal r = {};
+
+	/* One that is ignored, or waits already, changes nothing. */
+	if (signal < SIGNAL_CONT || signal > SIGNAL_TTOU || (u32)ctx[4] || !task_ok(t))
+		return 0;
+	r.kind = TW_TASK_SIGNAL;
+	r.signal = signal;
+	r.time_ns = bpf_ktime_get_ns();
+	r.pid = t->tgid;
+	BPF_CORE_READ_INTO(&r.comm, t, comm);
+	/* What the kernel sends for a terminal has whoever ran. */
+	if (ctx[1] != SIGNAL_BY_KERNEL) {
+		r.sender_pid = bpf_get_current_pid_tgid() >> 32;
+		bpf_get_current_comm(&r.sender_comm, sizeof(r.sender_comm));
+	}
+	tell(TW_TASK_SIGNAL, &r, sizeof(r));
 	return 0;
 }
 

@@ -367,6 +367,7 @@ enum tw_task_kind {
 	TW_TASK_WAIT, /* a thread was woken after a long wait */
 	TW_TASK_ON, /* it runs again */
 	TW_TASK_THREAD, /* what a thread did so far, at its end */
+	TW_TASK_SIGNAL, /* a process was sent what stops it, or lets it go on */
 	/* Never in the ring, only among what was lost: */
 	TW_TASK_NO_ROOM, /* switches of threads of which nothing could be kept */
 	TW_TASK_KINDS,
@@ -441,6 +442,17 @@ struct tw_on {
 	u64 runqueue_ns;
 };
 _Static_assert(sizeof(struct tw_on) == 24, "tw_on is shared with Rust");
+
+struct tw_signal {
+	u32 kind;
+	u32 signal;
+	u64 time_ns;
+	u32 pid;
+	u32 sender_pid; /* 0: the kernel */
+	char comm[16];
+	char sender_comm[16];
+};
+_Static_assert(sizeof(struct tw_signal) == 56, "tw_signal is shared with Rust");
 
 struct tw_sleep {
 	s32 syscall;

@@ -31,7 +31,9 @@ pub use packets::types::{tw_packet, tw_packet_loss};
 pub use profile::types::tw_sample;
 pub use requests::types::{tw_exchange, tw_part, tw_requests, tw_role, tw_service};
 pub use sockets::types::{tw_listener, tw_record, tw_socket, tw_socket_tells};
-pub use tasks::types::{tw_on, tw_sleep, tw_state, tw_task_kind, tw_thread, tw_wait, tw_wait_bits};
+pub use tasks::types::{
+    tw_on, tw_signal, tw_sleep, tw_state, tw_task_kind, tw_thread, tw_wait, tw_wait_bits,
+};
 
 /// The words for the numbers of a C enum, an array in their order: what is missing, twice or out of
 /// order does not build.
@@ -64,6 +66,7 @@ const _: () = {
     assert!(size_of::<tw_packet>() == 120 && offset_of!(tw_packet, tcp) == 56);
     assert!(size_of::<tw_wait>() == 1584 && offset_of!(tw_wait, frames) == 184);
     assert!(size_of::<tw_on>() == 24 && offset_of!(tw_on, runqueue_ns) == 16);
+    assert!(size_of::<tw_signal>() == 56 && offset_of!(tw_signal, sender_comm) == 40);
     assert!(size_of::<tw_thread>() == 344 && offset_of!(tw_thread, comm) == 328);
     assert!(size_of::<tw_service>() == 24 && offset_of!(tw_service, role) == 22);
     assert!(size_of::<tw_requests>() == 7072 && offset_of!(tw_requests, response) == 156);
@@ -86,7 +89,7 @@ macro_rules! records {
 }
 records! {
     tw_event, tw_life, tw_reset, tw_listener, tw_socket, tw_holder, tw_owner, tw_destination, tw_port_count, tw_census,
-    tw_call, tw_packet, tw_wait, tw_on, tw_thread, tw_sample, tw_service, tw_requests, tw_exchange, tw_gap,
+    tw_call, tw_packet, tw_wait, tw_on, tw_signal, tw_thread, tw_sample, tw_service, tw_requests, tw_exchange, tw_gap,
     tw_filter, tw_range,
     // The same struct, which each object has anew.
     census::types::tw_filter, calls::types::tw_filter, packets::types::tw_filter,

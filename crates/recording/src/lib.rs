@@ -84,8 +84,8 @@ pub use table::{Column, Table, TableInfo, Unit};
 pub use text::Text;
 pub use unpack::is_packed;
 pub use vocabulary::{
-    CallKind, EventKind, FileKind, HealthKind, RetransmitKind, Role, SourceName, TcpState, Timed,
-    Transport, Waker,
+    CallKind, EventKind, FileKind, HealthKind, RetransmitKind, Role, SignalName, SourceName,
+    TcpState, Timed, Transport, Waker,
 };
 pub use window::Window;
 pub use word::{VocabularyInfo, Word};

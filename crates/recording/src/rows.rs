@@ -108,6 +108,7 @@ rows!(
     ThreadSleep: Plain,
     Epoll: Plain,
     Wait: Plain,
+    Signal: Plain,
     Sample: Plain,
     Stack: Plain,
     Frame: Plain,

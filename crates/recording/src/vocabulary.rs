@@ -122,6 +122,22 @@ vocabulary! {
 }
 
 vocabulary! {
+    /// A signal that stops a process, or lets it go on.
+    SignalName = "signal" {
+        /// Lets it go on.
+        Continue = "SIGCONT";
+        /// Stops it, whatever it does about that.
+        Stop = "SIGSTOP";
+        /// Asks it to stop, mostly for Ctrl-Z on its terminal.
+        TerminalStop = "SIGTSTP";
+        /// Stops it as it reads from its terminal in the background.
+        TerminalInput = "SIGTTIN";
+        /// Stops it as it writes to its terminal in the background.
+        TerminalOutput = "SIGTTOU";
+    }
+}
+
+vocabulary! {
     /// What a file descriptor is.
     FileKind = "descriptor" {
         /// A socket, of TCP or not.
@@ -278,6 +294,8 @@ vocabulary! {
         WaitPacket = "wait-packet";
         /// Whether that packet had been retransmitted.
         WaitRetransmit = "wait-retransmit";
+        /// Who stopped a process, and let it go on.
+        Signals = "signals";
         /// What threads do with their time.
         Threads = "threads";
         /// The descriptors behind those of epoll that threads sleep on.
@@ -367,7 +385,7 @@ impl SourceName {
             S::Packets => "packets",
             S::Calls | S::PortSearch => "calls",
             S::Waits | S::WaitWaker | S::WaitSlept => "waits",
-            S::WaitPacket | S::WaitRetransmit => "waits",
+            S::WaitPacket | S::WaitRetransmit | S::Signals => "waits",
             S::Threads | S::Epolls => "threads",
             S::Requests => "requests",
             S::Heartbeats => "heartbeats",
@@ -390,6 +408,7 @@ pub const ALL: &[VocabularyInfo] = &[
     RetransmitKind::INFO,
     CallKind::INFO,
     Waker::INFO,
+    SignalName::INFO,
     FileKind::INFO,
     Role::INFO,
     Timed::INFO,

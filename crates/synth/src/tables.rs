@@ -91,6 +91,7 @@ each_table! {
     sleeps: ThreadSleep,
     epolls: Epoll,
     waits: Wait,
+    signals: Signal,
     samples: Sample,
     stacks: Stack,
     frames: Frame,

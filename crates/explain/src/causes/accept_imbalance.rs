@@ -7,6 +7,7 @@ use crate::limits;
 use crate::places::accept_waits::{self, AcceptWaits};
 use crate::places::listener::{ListenerPlace, listener_places};
 use crate::places::lost_syn::ConnectTimes;
+use crate::stopped_by;
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -429,7 +430,7 @@ fn judge(uneven: &Uneven) -> Finding {
         ])
         .fix([
             match stopped {
-                Some(_) => format!("Resume {who}, and find out who sent SIGSTOP."),
+                Some(pid) => stopped_by::fix(here.story, &who, Some(pid), true),
                 None => format!("See what keeps {who} from accept(), or restart it."),
             },
             "See what keeps that worker from accept(), or restart it.".into(),
@@ -444,6 +445,7 @@ fn judge(uneven: &Uneven) -> Finding {
         .steps(waits.map(AcceptWaits::step))
         .steps(uneven.queues())
         .steps([uneven.owner_step(&scope)])
+        .steps(stopped.and_then(|pid| stopped_by::step(here.story, Some(pid))))
         .checks(uneven.share())
         .checks(waits.and_then(AcceptWaits::check))
         .advise(advice(here.story, &scope, &who, stopped));

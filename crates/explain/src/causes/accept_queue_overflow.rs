@@ -14,6 +14,7 @@ use crate::places::listener::{ListenerPlace, listener_places};
 use crate::places::lost_syn::ConnectTimes;
 use crate::places::outage::Outage;
 use crate::programs;
+use crate::stopped_by;
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -213,6 +214,13 @@ impl<'a> Overflow<'a> {
             .steps(standing.is_none().then(|| self.drops_step()))
             .steps(self.queue_step(&scope))
             .steps(self.process_step(&scope))
+            .steps(
+                culprit(&scope)
+                    .filter(|doing| {
+                        matches!(doing.state, ProcessState::Stopped | ProcessState::WasStopped)
+                    })
+                    .and_then(|doing| stopped_by::step(self.here.story, Some(doing.pid))),
+            )
             .steps(self.outage.and_then(|outage| outage.asleep(self.here)))
             .steps(self.rates_step())
             .steps(self.ghosts_step())
@@ -257,10 +265,10 @@ impl<'a> Overflow<'a> {
         }
         match (culprit(scope).map(|p| p.state), self.sustained(scope)) {
             (Some(ProcessState::WasStopped), _) => {
-                one(format!("Find out who sent SIGSTOP to {who}."))
+                one(stopped_by::fix(self.here.story, &who, scope.pid, false))
             }
             (Some(ProcessState::Stopped), _) => {
-                one(format!("Resume {who}, and find out who sent SIGSTOP."))
+                one(stopped_by::fix(self.here.story, &who, scope.pid, true))
             }
             (_, true) => [
                 format!("Make {who} call accept() sooner; a larger backlog only absorbs bursts."),

@@ -6,6 +6,7 @@ use analysis::words::duration;
 use crate::limits;
 use crate::places::accept_waits::{self, AcceptWaits, waiting_samples};
 use crate::programs;
+use crate::stopped_by;
 use crate::vocabulary::*;
 
 pub(crate) const CAUSE: Cause = Cause {
@@ -98,6 +99,10 @@ fn judge(waits: &AcceptWaits) -> Finding {
     let who = process(&scope);
     let at = &scope.listener;
     let state = culprit(&scope).map(|d| d.state);
+    let is_stopped = matches!(
+        state,
+        Some(ProcessState::Stopped | ProcessState::WasStopped)
+    );
     let why = match state {
         Some(ProcessState::Stopped) => ": it is stopped",
         Some(ProcessState::WasStopped) => ": it was stopped",
@@ -139,7 +144,7 @@ fn judge(waits: &AcceptWaits) -> Finding {
             format!("{at}: {count} wait {each} for accept(){why}."),
         ])
         .fix([
-            programs::at_its_limit(&scope).unwrap_or_else(|| fix(&who, state)),
+            programs::at_its_limit(&scope).unwrap_or_else(|| fix(story, &who, scope.pid, state)),
             format!("Make {} call accept() sooner.", application(&scope)),
         ])
         .affects(impact, waits.lost())
@@ -158,6 +163,7 @@ fn judge(waits: &AcceptWaits) -> Finding {
             ))
             .rows(here.holder_rows(scope.pid))
         }))
+        .steps(is_stopped.then(|| stopped_by::step(story, scope.pid)).flatten())
         .steps(waits.outage.and_then(|outage| outage.asleep(here)))
         .claim_checked(waits.check())
         .advise(advice(&scope, state, waits))
@@ -165,10 +171,10 @@ fn judge(waits: &AcceptWaits) -> Finding {
              `tcpwhy stat requests` no time before accept().", port = here.listener.local.port))
 }
 
-fn fix(who: &str, state: Option<ProcessState>) -> String {
+fn fix(story: &Story, who: &str, pid: Option<u32>, state: Option<ProcessState>) -> String {
     match state {
-        Some(ProcessState::Stopped) => format!("Resume {who}, and find out who sent SIGSTOP."),
-        Some(ProcessState::WasStopped) => format!("Find out who sent SIGSTOP to {who}."),
+        Some(ProcessState::Stopped) => stopped_by::fix(story, who, pid, true),
+        Some(ProcessState::WasStopped) => stopped_by::fix(story, who, pid, false),
         Some(ProcessState::OnCpu) => {
             format!("Start more workers of {who} that accept, or give it more CPU.")
         }
@@ -199,8 +205,8 @@ fn advice(scope: &Scope, state: Option<ProcessState>, waits: &AcceptWaits) -> [A
             .at(format!("{who} in {}", namespace(&scope.netns)))
             .risk("None for TCP; the application handles more connections at a time.")
             .effect(format!(
-                "Each connection is served {} sooner on average. A larger backlog would not help: this one \
-                 never overflowed.",
+                "Each connection is served {} sooner on average. A larger backlog would not help: connections \
+                 would wait in it as long.",
                 duration(waits.each_ns())
             ))
             .change(Change::AcceptFaster { listener }),

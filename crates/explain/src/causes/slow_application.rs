@@ -11,6 +11,7 @@ use crate::places::accept_waits;
 use crate::places::listener::ListenerPlace;
 use crate::places::meanwhile::{Meanwhile, What, stopped};
 use crate::places::slow_exchanges::{self, Keeper, Rule, SlowService};
+use crate::stopped_by;
 use crate::vocabulary::*;
 use crate::waits::POLLS;
 
@@ -31,6 +32,7 @@ pub(crate) const CAUSE: Cause = Cause {
     signature: &[
         "requests are slow, and the network is fine",
         "is it the network or the application?",
+        "the server reads requests late: its event loop is blocked",
     ],
     rivals: &[
         Id::CPU_CONTENTION,
@@ -377,10 +379,11 @@ impl Told<'_> {
         match self.doing() {
             Some(What::Awaited(at)) => format!("Look at {at}: {comm} waits for its answer."),
             Some(What::Runqueue) => format!("Give {comm} more CPU."),
-            Some(What::Stopped) if self.slow.is_answered() => {
-                format!("Find out who stopped {comm}{pid}: it was resumed.")
+            Some(What::Stopped) => {
+                let who = format!("{comm}{pid}");
+                let still = !self.slow.is_answered();
+                stopped_by::fix(self.slow.story, &who, self.scope.pid, still)
             }
-            Some(What::Stopped) => format!("Find out who stopped {comm}{pid}, and resume it."),
             Some(What::Lock) => {
                 format!("See which lock, or which other thread, the threads of {comm} wait for.")
             }

@@ -42,7 +42,7 @@ struct Program {
     name: &'static str,
     tracepoint: &'static str,
     args: usize,
-    /// Without it there is nothing to tell; the others only name the packet behind a wakeup.
+    /// Without it there is nothing to tell; the others name the packet behind a wakeup, or who stopped a process.
     core: bool,
 }
 
@@ -59,6 +59,7 @@ const PROGRAMS: &[Program] = &[
     program("on_switch", "sched_switch", 3, true),
     program("on_waking", "sched_waking", 1, true),
     program("on_new", "sched_wakeup_new", 1, true),
+    program("on_signal", "signal_generate", 5, false),
     program("on_established", "inet_sock_set_state", 3, false),
     program("on_packet", "tcp_probe", 2, false),
     program("on_data_ready", "sk_data_ready", 1, false),
@@ -90,7 +91,7 @@ pub struct Tasks<'o> {
 pub struct Losses([Count; KINDS.len()]);
 
 /// Which source a record belongs to, what came of it, and why.
-static KINDS: [(tw_task_kind, SourceName, HealthKind, &str); 4] = [
+static KINDS: [(tw_task_kind, SourceName, HealthKind, &str); 5] = [
     (
         tw_task_kind::TW_TASK_WAIT,
         SourceName::Waits,
@@ -106,6 +107,12 @@ static KINDS: [(tw_task_kind, SourceName, HealthKind, &str); 4] = [
     (
         tw_task_kind::TW_TASK_THREAD,
         SourceName::Threads,
+        HealthKind::Lost,
+        RING_FULL,
+    ),
+    (
+        tw_task_kind::TW_TASK_SIGNAL,
+        SourceName::Signals,
         HealthKind::Lost,
         RING_FULL,
     ),
@@ -280,6 +287,8 @@ impl<'o> Tasks<'o> {
             sources.push(source(SLEPT, self.slept.clone(), 0));
             sources.push(source(PACKET, packet, 0));
             sources.push(source(RESENT, resent, 0));
+            let lost = losses.of(&SourceName::Signals);
+            sources.push(source(SIGNALS, self.verdict(&["on_signal"]), lost));
         }
         sources.push(super::epolls::source());
         if self.options.threads {
@@ -326,6 +335,10 @@ const PACKET: Gives = (
 const RESENT: Gives = (
     SourceName::WaitRetransmit,
     "whether that packet had been retransmitted, and when",
+);
+const SIGNALS: Gives = (
+    SourceName::Signals,
+    "who stopped a process, and who let it go on",
 );
 const THREADS: Gives = (SourceName::Threads, "what each thread does with its time");
 

@@ -2,6 +2,7 @@
 
 mod driver;
 mod epolls;
+mod signals;
 mod threads;
 mod waits;
 mod worker;

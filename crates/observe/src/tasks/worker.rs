@@ -9,6 +9,7 @@ use recording::{HealthKind, SourceName, Verdict, Writer, monotonic_ns};
 
 use super::driver::{Losses, TaskOptions, Tasks};
 use super::epolls::Epolls;
+use super::signals::Signals;
 use super::threads::Threads;
 use super::waits::Waits;
 use crate::error::Error;
@@ -65,6 +66,7 @@ pub fn watch(
                 None
             },
             epolls: Epolls::new(writer.table()?),
+            signals: Signals::new(writer.table()?),
         },
         losses: Losses::default(),
         pace: Pace::new(options.interval, MOST, allowance),
@@ -197,6 +199,7 @@ struct Rows {
     waits: Option<Waits>,
     threads: Option<Threads>,
     epolls: Epolls,
+    signals: Signals,
 }
 
 impl Rows {
@@ -210,6 +213,7 @@ impl Rows {
                 Ok(())
             }
             (Some(tw_task_kind::TW_TASK_ON), Some(waits)) => waits.runs(record),
+            (Some(tw_task_kind::TW_TASK_SIGNAL), _) => self.signals.sent(record),
             (Some(tw_task_kind::TW_TASK_THREAD), _) => match read::<tw_thread>(record) {
                 Some(thread) => self.thread(&thread),
                 None => Ok(()),
@@ -235,6 +239,7 @@ impl Rows {
         if let Some(threads) = &mut self.threads {
             threads.seal_if_due()?;
         }
+        self.signals.seal_if_due()?;
         self.epolls.seal_if_due()
     }
 
@@ -245,6 +250,7 @@ impl Rows {
         if let Some(threads) = &mut self.threads {
             threads.finish()?;
         }
+        self.signals.finish()?;
         self.epolls.finish()
     }
 }

@@ -21,7 +21,7 @@ pub use host::{Cpu, Interrupt, Resource, TableSize};
 pub use namespace::{Counter, HostName, InterfaceAddress, Setting};
 pub use request::{Exchange, Request, RequestPart, RequestTime};
 pub use socket::{Holder, Listener, PortUse, Socket};
-pub use task::{Cgroup, Epoll, Frame, Process, Sample, Stack, Thread, ThreadSleep, Wait};
+pub use task::{Cgroup, Epoll, Frame, Process, Sample, Signal, Stack, Thread, ThreadSleep, Wait};
 
 use crate::table::{Table, TableInfo};
 
@@ -45,6 +45,7 @@ pub const ALL: &[TableInfo] = &[
     ThreadSleep::INFO,
     Epoll::INFO,
     Wait::INFO,
+    Signal::INFO,
     Sample::INFO,
     Stack::INFO,
     Frame::INFO,

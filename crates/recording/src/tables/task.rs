@@ -1,7 +1,7 @@
 //! What processes and threads do: CPU time, waits and what ended them, the CPU profile.
 
 use crate::table::table;
-use crate::vocabulary::{FileKind, RetransmitKind, TcpState, Waker};
+use crate::vocabulary::{FileKind, RetransmitKind, SignalName, TcpState, Waker};
 use crate::{Addr, Text};
 
 table! {
@@ -109,6 +109,24 @@ table! {
         slept_stack: Option<u64>, Id, null "the stack could not be read, the kernel does not tell it (source `wait-slept`), or an earlier version";
         /// The name server that it waited for: it polled or read a UDP socket connected to port 53. (One that is not connected, as musl's, does not tell.)
         name_server: Option<Addr>, Address, null "it waited for something else, or for less than 100 ms, or an earlier version";
+    }
+}
+
+table! {
+    /// A signal that stops a process, or lets it go on, as it was sent.
+    Signal = "signal" {
+        /// When it was sent.
+        time_ns: u64, Ns;
+        /// The signal.
+        signal: SignalName, Name;
+        /// Process that it was sent to.
+        pid: u32, Id;
+        /// Command name of the thread that it was sent to.
+        comm: Text, Program;
+        /// Process that sent it.
+        sender_pid: Option<u32>, Id, null "the kernel sent it, for a terminal";
+        /// Command name of the thread that sent it.
+        sender_comm: Option<Text>, Program, null "the kernel sent it, for a terminal";
     }
 }
 

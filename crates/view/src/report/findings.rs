@@ -151,6 +151,7 @@ fn kind_of(row: &Row) -> StepKind {
         | Row::Thread(_)
         | Row::ThreadSleep(_)
         | Row::Epoll(_)
+        | Row::Signal(_)
         | Row::Sample(_)
         | Row::Cpu(_)
         | Row::Interrupt(_) => StepKind::Time,

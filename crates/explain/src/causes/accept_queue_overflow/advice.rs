@@ -11,6 +11,7 @@ use crate::limits;
 use crate::places::listener::{raise_backlog, roomy_backlog};
 use crate::scope::{namespace, process};
 use crate::shell;
+use crate::stopped_by;
 
 /// Arrivals exceed accepts by this factor where a longer queue fills as well.
 const ADVISED_OVERLOAD: f64 = 1.05;
@@ -73,7 +74,7 @@ impl Overflow<'_> {
                 None,
             ),
             (Some(ProcessState::Stopped), Some(pid)) => (
-                format!("Resume {who}, and find out who sent SIGSTOP."),
+                stopped_by::fix(self.here.story, &who, Some(pid), true),
                 shell!("kill -CONT {pid}", pid),
             ),
             (Some(ProcessState::Blocked), Some(pid)) => (
