@@ -26,7 +26,7 @@ pub(crate) const CAUSE: Cause = Cause {
     },
     signature: &[
         "connection timed out to one address, others work",
-        "SYN sent three times, no answer",
+        "SYN sent three times, no answer; SYN retries are dropped, a new connection gets through",
         "dial tcp: i/o timeout; connect timed out; upstream timed out while connecting",
     ],
     rivals: &[

@@ -22,6 +22,7 @@ pub(crate) const CAUSE: Cause = Cause {
     signature: &[
         "requests hang for 15 minutes, then connection timed out (ETIMEDOUT)",
         "all connections to one host hang after a failover",
+        "a firewall or NAT silently forgets idle connections; no TCP keepalive",
     ],
     rivals: &[
         Id::PATH_LOSS,

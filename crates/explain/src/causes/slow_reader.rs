@@ -31,6 +31,7 @@ pub(crate) const CAUSE: Cause = Cause {
     signature: &[
         "Recv-Q grows, Send-Q at the other end as well",
         "the sender waits, the receiver's window is full",
+        "slow consumer: send() blocks, the socket's buffer is full",
     ],
     rivals: &[Id::BUFFERBLOAT, Id::PATH_LOSS, Id::RECEIVE_BUFFER_SMALL],
     explains: &[Id::SLOW_APPLICATION],

@@ -169,6 +169,81 @@ fn titles_of_public_reports() {
     find(false, &among);
 }
 
+/// More of them.
+#[test]
+fn titles_of_more_public_reports() {
+    let first = [
+        // mobile-shell/mosh#950
+        (
+            "connection stalls over VPN, large packets do not arrive",
+            "pmtu-black-hole",
+        ),
+        // microsoft/WSL#4994
+        (
+            "git push over ssh hangs on the VPN, fetch works",
+            "pmtu-black-hole",
+        ),
+        // angristan/openvpn-install#424
+        (
+            "TCP download very slow on OpenVPN until the MTU is lowered from 1500 to 1460",
+            "pmtu-black-hole",
+        ),
+        // growthbook/growthbook-proxy#135
+        (
+            "set keepAliveTimeout above the idle timeout of the load balancer",
+            "idle-timeout-mismatch",
+        ),
+        // ministryofjustice/cloud-platform#8524
+        (
+            "reused connections fail with ECONNRESET within 5 ms",
+            "idle-timeout-mismatch",
+        ),
+        // haproxy/haproxy#958
+        (
+            "inbound connections stop and CLOSE_WAIT skyrockets",
+            "descriptors-exhausted",
+        ),
+        // librespeed/speedtest#125
+        (
+            "latency under load: ping rises from 100 ms to seconds while uploading",
+            "bufferbloat",
+        ),
+    ];
+    find(true, &first);
+    let among = [
+        // reactor/reactor-netty#2007
+        (
+            "idle connections are dropped silently by the firewall, enable TCP keepalive",
+            "peer-gone",
+        ),
+        // grpc/grpc#5582
+        ("huge amount of TIME_WAIT connections", "ports-exhausted"),
+        // triton-inference-server/triton_distributed#173
+        ("soak test exhausts the ephemeral ports", "ports-exhausted"),
+        // haproxy/haproxy#579
+        (
+            "CPU spent in connect() as source ports become scarce",
+            "port-search-cost",
+        ),
+        // BeyondTheClouds/enoslib#17
+        (
+            "throughput is low when latency is high, TCP window too small",
+            "receive-buffer-small",
+        ),
+        // projectcalico/felix#1490
+        (
+            "TCP SYN retries are dropped but a new connection gets through",
+            "path-drops-syn",
+        ),
+        // LGA1150/netfilter-spooftcp#2
+        (
+            "first SYN packet of a connection is dropped",
+            "path-drops-syn",
+        ),
+    ];
+    find(false, &among);
+}
+
 #[test]
 fn what_nobody_knows_finds_nothing() {
     assert!(nearest("gremlins").is_empty());
