@@ -13,6 +13,7 @@ use crate::lost::Lost;
 use crate::moment::Since;
 use crate::place::Place;
 use crate::sentence::Sentence;
+use crate::shell::ShellCommand;
 
 /// Why a case whose claim is not confirmed is no finding.
 const DISPUTED: &str = "a second measurement does not confirm the time that it claims";
@@ -179,6 +180,11 @@ impl<'a> Case<'a> {
                 advice.undo(Some(undo))
             }
             _ => advice,
+        });
+        let advice = advice.inspect(|advice| {
+            let changes = advice.command.as_ref().is_some_and(ShellCommand::changes);
+            // What changes something is labelled by how it is taken back.
+            debug_assert!(!changes || !advice.only_looks(), "{:?}", advice.command);
         });
         self.finding.advice.extend(advice);
         self

@@ -27,6 +27,19 @@ pub struct Explanation {
     pub summary: Summary,
 }
 
+impl Explanation {
+    /// Lets the views of tcpwhy's that its advice names read the recording, which is kept under this name: what they are
+    /// to show may be over on the host.
+    pub fn looks_at(&mut self, recording: &str) {
+        let advice = self.findings.iter_mut().flat_map(|f| &mut f.advice);
+        for command in advice.filter_map(|advice| advice.command.as_mut()) {
+            if let Some(kept) = command.from_recording(recording) {
+                *command = kept;
+            }
+        }
+    }
+}
+
 /// A cause that holds, and cost too little to be a finding.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

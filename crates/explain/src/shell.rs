@@ -16,6 +16,26 @@ const MAX_WORD: usize = 256;
 /// begins with them.
 const PLAIN: &str = "._-/:@%+,";
 
+/// What the commands of advice change something with.
+const CHANGING: &[&str] = &[
+    "sysctl -w ",
+    "kill -",
+    "ss -K ",
+    " flush ",
+    "conntrack -F",
+    "conntrack -D",
+    "renice ",
+    "taskset ",
+    "chrt ",
+    "prlimit ",
+    "nft 'add ",
+    "nft delete ",
+    "qdisc add ",
+    "qdisc replace ",
+    "qdisc del ",
+    "> /sys/",
+];
+
 /// A command that a person may paste into a shell. It can only be made by [`shell!`](crate::shell): a text cannot
 /// become one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -52,6 +72,24 @@ impl ShellCommand {
     /// As a sentence tells it: between backquotes, which no word of it has.
     pub fn in_sentence(&self) -> String {
         ["`", self, "`"].concat()
+    }
+
+    /// The same of a recording, where it is a view of tcpwhy's that otherwise looks at the host as it is now; `None`
+    /// where it is not, or the recording's name cannot be pasted.
+    pub fn from_recording(&self, recording: &str) -> Option<ShellCommand> {
+        let views = ["tcpwhy trace ", "tcpwhy stat "];
+        let is_view = views.iter().any(|view| self.0.starts_with(view));
+        if !is_view || !is_one_program(&self.0) || self.0.contains(" --from ") {
+            return None;
+        }
+        let mut from = shell!(" --from {recording}", recording)?;
+        from.0.insert_str(0, &self.0);
+        Some(from)
+    }
+
+    /// Whether it changes something, by what the commands of advice change things with.
+    pub(crate) fn changes(&self) -> bool {
+        CHANGING.iter().any(|by| self.0.contains(by))
     }
 
     /// As it must be typed to act in a namespace; `None` where the namespace's name cannot be pasted.

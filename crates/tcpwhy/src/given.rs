@@ -5,7 +5,7 @@ use std::io::{self, Cursor, IsTerminal, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use recording::{Error, Recording, Scratch, is_packed};
 
 use crate::confine::{Confined, confine};
@@ -150,9 +150,22 @@ fn input(path: &Path) -> Result<Box<dyn Read>> {
 }
 
 fn directory(path: &Path) -> Result<Recording> {
-    let recording = Recording::open(path)?;
+    let recording = Recording::open(path).map_err(|why| whose(why, path))?;
     tell_torn(&recording, path);
     Ok(recording)
+}
+
+/// The error of who may not read a recording, with how to: root made it, mostly.
+fn whose(why: Error, path: &Path) -> anyhow::Error {
+    match &why {
+        Error::Io { why: refused, .. } if refused.kind() == io::ErrorKind::PermissionDenied => {
+            anyhow!(
+                "{why}: another user recorded it; sudo chown -R $USER {}",
+                path.display()
+            )
+        }
+        _ => why.into(),
+    }
 }
 
 /// Says what is passed over, if anything.

@@ -1,6 +1,7 @@
 //! The command that goes to a host that hurts: reads its arguments, hands each verb its own.
 
 mod caller;
+mod cause_name;
 mod confine;
 mod disk;
 mod duration;

@@ -285,9 +285,10 @@ pub(crate) fn felt_lines(first: &RunSummary, second: &RunSummary) -> Vec<(Look, 
             n => format!(", {} pending", words::count(n)),
         };
         Some(format!(
-            "p50 {} ms, p99 {} ms{pending}",
+            "p50 {} ms, p99 {} ms, slowest {} ms{pending}",
             figure(p50),
-            figure(p99)
+            figure(p99),
+            figure(felt.slowest_connect_ms?)
         ))
     });
     lines.push((Look::Plain, format!("connects: {connects}")));

@@ -1,7 +1,7 @@
 //! What every view of `stat` prints, word by word, of recordings made for it.
 
 use recording::tables::*;
-use recording::{FileKind, Filter, Role, Rows, Table, TcpState};
+use recording::{FileKind, Filter, Role, Rows, Table, TcpState, Timed};
 use view::{How, Reader, Screen, stat};
 
 use crate::common::*;
@@ -588,6 +588,23 @@ fn requests_and_what_their_time_went_with() {
             unanswered: 1,
             ..of(3, Role::Client, 0)
         },
+    ]);
+    let took = |s: u64, role: Role, at_least_ns: u64, count: u64| RequestTime {
+        time_ns: START + s * S,
+        netns: HOST,
+        role,
+        addr: "10.79.0.1".parse::<std::net::IpAddr>().unwrap().into(),
+        port: 5432,
+        what: Timed::Response,
+        at_least_ns,
+        below_ns: Some(at_least_ns + at_least_ns / 100),
+        count,
+    };
+    let rec = rec.rows(vec![
+        took(1, Role::Server, 5 * MS, 19),
+        took(1, Role::Server, 300 * MS, 1),
+        // Of these nobody knows which answers which.
+        took(2, Role::Server, 2 * MS, 20),
     ]);
     insta::assert_snapshot!(rec.both(|| stat::view(stat::What::Requests, 0)));
     // Nothing that counts up is left out of reports that are further apart.

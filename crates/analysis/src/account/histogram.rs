@@ -23,10 +23,11 @@ pub struct Percentiles {
 
 /// How many took how long, by steps.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Histogram(BoundedTree<(u64, u64), u64, MAX_STEPS>);
+pub struct Histogram(BoundedTree<(u64, u64), u64, MAX_STEPS>);
 
 impl Histogram {
-    pub(super) fn add(&mut self, row: &RequestTime) {
+    /// Counts those of a row.
+    pub fn add(&mut self, row: &RequestTime) {
         let step = (row.at_least_ns, row.below_ns.unwrap_or(row.at_least_ns));
         self.count(step, row.count);
     }
@@ -62,7 +63,7 @@ impl Histogram {
     }
 
     /// None is above the longest, where that is known. `None` when nothing was timed.
-    pub(super) fn percentiles(&self, longest_ns: Option<u64>) -> Option<Percentiles> {
+    pub fn percentiles(&self, longest_ns: Option<u64>) -> Option<Percentiles> {
         let longest_s = longest_ns.map_or(f64::INFINITY, |ns| words::rounded(ns as f64 / 1e9));
         let quantile = |share| Some(self.quantile(share)?.min(longest_s));
         Some(Percentiles {

@@ -29,7 +29,7 @@ pub use exchanged::{add_requests, exchanged_ns, is_multiplexed};
 pub use exchanges::Exchanges;
 pub(crate) use folded::FoldedEnds;
 pub use folded::Forgotten;
-pub use histogram::Percentiles;
+pub use histogram::{Histogram, Percentiles};
 pub(crate) use ledger::Ledger;
 pub use ledger::STREAM_SEGMENTS;
 pub use opened::Opened;

@@ -408,10 +408,10 @@ impl Egress<'_> {
             Some(device) => shell!("tc -s qdisc show dev {device}", device),
             None => shell!("tc -s qdisc show"),
         };
-        let fq_codel = device
-            .and_then(|device| shell!("tc qdisc add dev {device} parent 1: fq_codel", device));
-        let without = device
-            .and_then(|device| shell!("tc qdisc del dev {device} parent 1: fq_codel", device));
+        let below = match device {
+            Some(device) => shell!("tc qdisc show dev {device}", device),
+            None => shell!("tc qdisc show"),
+        };
         [
             Advice::to(format!(
                 "Give the shaper of {} a queue of {} (the command shows its kind and limit).",
@@ -430,9 +430,11 @@ impl Egress<'_> {
                 bytes,
             }),
             Advice::to("Or have fq_codel manage the queue below the shaper.")
-                .by(command_in(netns, fq_codel))
-                .undo(command_in(netns, without))
-                .at("below a shaper with the handle 1:; needs sch_fq_codel in the kernel")
+                .by(command_in(netns, below))
+                .at(
+                    "tc qdisc replace with the parent that the command shows in the first line (`qdisc tbf 8001:` is \
+                     8001:); needs sch_fq_codel in the kernel",
+                )
                 .risk("Drops remain, early and one connection at a time, as a signal to slow down.")
                 .effect("Connections share the rate evenly, and short ones do not wait."),
         ]

@@ -113,6 +113,7 @@ fn judge(story: &Story, place: &HeldBack) -> Option<Finding> {
     let to = place.to;
     let limit = Limit::of(story, &held);
     let scope = senders(story, place.netns, &held, Some(format!("path to {to}")));
+    let look = command_in(&scope.netns, shell!("ss -tmi dst {to}", to));
     let n = held.len() as u64;
     let share = Quantity::share(rwnd_share(&held));
     let (size, sent) = (Quantity::bytes(window.bytes), Quantity::rate(rate(&held)));
@@ -167,7 +168,7 @@ fn judge(story: &Story, place: &HeldBack) -> Option<Finding> {
             .checks([once_per_round_trip(&window)])
             .advise([limit.advice(story, larger, window.rate, Receiving {
                 at: to.to_string(),
-                look: shell!("ss -tmi dst {to}", to),
+                look,
                 shows: "the receiving host; the command shows rwnd_limited at the sender",
             })])
             .verify(sentence!("`ss -ti dst {to}` shows rwnd_limited below {share} of busy.", to, share = Quantity::share(limits::MOST.share()))),

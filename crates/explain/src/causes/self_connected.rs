@@ -177,6 +177,7 @@ impl SelfConnected<'_> {
                  on {at}."
             ))
             .by(command_in(&scope.netns, end))
+            .undo(Some("nothing restores the connection; nobody needs it"))
             .at(namespace(&scope.netns))
             .risk(format!("{who} sees its connection end; nobody else is at the other end of it."))
             .effect("bind() of the port succeeds.")

@@ -19,6 +19,8 @@ pub struct Felt {
     pub findings: Vec<Held>,
     /// How long connects took, those that wait counted with what they have waited; null when there were none.
     pub connect_ms: Option<Latency>,
+    /// How long the slowest connect took, ms; null when there were none.
+    pub slowest_connect_ms: Option<f64>,
     /// Connects without an answer at the end.
     pub pending: u64,
     /// How long requests took, by service.
@@ -76,6 +78,7 @@ impl Felt {
                 None => {}
             }
         }
+        let slowest = took.iter().max().copied();
         let ms = |ns: u64| rounded(ns as f64 / 1e6);
         let mut at = |share| quantile(&mut took, share);
         let connect_ms = at(0.5).zip(at(0.99)).map(|(p50, p99)| Latency {
@@ -107,6 +110,7 @@ impl Felt {
         Felt {
             findings: findings.collect(),
             connect_ms,
+            slowest_connect_ms: slowest.map(ms),
             pending,
             requests: requests.collect(),
             syn_retransmits_per_s: rounded(story.tally.syn_retries as f64 / seconds),

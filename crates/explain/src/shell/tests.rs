@@ -89,3 +89,43 @@ fn a_command_is_typed_to_act_in_its_namespace() {
         "ip netns exec web sh -c 'grep . /sys/class/net/*/mtu'"
     );
 }
+
+#[test]
+fn a_view_reads_what_was_kept() {
+    let from = |command: Option<ShellCommand>, at| command.unwrap().from_recording(at);
+    let wakeups = || shell!("tcpwhy trace wakeups 100ms --pid {pid}", pid = 7);
+    assert_eq!(
+        text(from(wakeups(), "x.tcpwhy")),
+        "tcpwhy trace wakeups 100ms --pid 7 --from x.tcpwhy"
+    );
+    let quoted = text(from(wakeups(), "my host.tcpwhy"));
+    assert!(quoted.ends_with(" --from 'my host.tcpwhy'"), "{quoted}");
+    assert_eq!(from(wakeups(), "--all"), None);
+    assert_eq!(
+        from(wakeups().unwrap().from_recording("x.tcpwhy"), "y.tcpwhy"),
+        None
+    );
+    // These record, or are no views.
+    assert_eq!(
+        from(shell!("tcpwhy explain --for 10s --port 80"), "x.tcpwhy"),
+        None
+    );
+    assert_eq!(from(shell!("ss -tn"), "x.tcpwhy"), None);
+}
+
+#[test]
+fn what_changes_something_is_known_by_its_command() {
+    let changes = |command: Option<ShellCommand>| command.unwrap().changes();
+    assert!(changes(shell!(
+        "ss -K src {at} dst {at}",
+        at = "10.0.0.1:80"
+    )));
+    assert!(changes(shell!(
+        "ip neigh flush to {addr}",
+        addr = "10.0.0.1"
+    )));
+    assert!(changes(shell!("kill -CONT {pid}", pid = 7)));
+    assert!(!changes(shell!("ss -tn")));
+    assert!(!changes(shell!("sysctl net.core.somaxconn")));
+    assert!(!changes(shell!("nft list ruleset | nft -c -o -f -")));
+}

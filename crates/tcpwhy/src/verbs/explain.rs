@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
 use clap::Args;
-use clap::builder::PossibleValuesParser;
 use cli::Target;
 use explain::Explanation;
 use observe::Part;
 use recording::{Filter, Manifest, PACKED, Redactor};
 use view::text;
 
+use crate::cause_name::CauseName;
 use crate::filters;
 use crate::kept::Kept;
 use crate::live::{self, Bounds, LiveArgs};
@@ -38,7 +38,7 @@ pub struct ExplainArgs {
     #[arg(long, requires = "output")]
     force: bool,
     /// Look for this cause only
-    #[arg(long, value_name = "CAUSE", value_parser = PossibleValuesParser::new(ids()), hide_possible_values = true)]
+    #[arg(long, value_name = "CAUSE", value_parser = CauseName, hide_possible_values = true)]
     cause: Option<String>,
     /// List the five causes nearest to WORDS, what you see; all symptoms without WORDS; does not record
     #[arg(long, value_name = "WORDS", num_args = 0.., conflicts_with_all = ["recording", "from", "time", "output", "cause", "command", "ready_file", "write"])]
@@ -61,10 +61,6 @@ pub struct ExplainArgs {
     write: bool,
     #[command(flatten)]
     live: LiveArgs,
-}
-
-fn ids() -> impl Iterator<Item = &'static str> {
-    explain::causes().iter().map(|cause| cause.id.as_str())
 }
 
 const DEFAULT_TIME: Duration = Duration::from_secs(10);
@@ -144,7 +140,14 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
         live::tell_sources(&recording.manifest);
     }
     let began = Instant::now();
-    let explanation = explain::explain_with(&recording, &options.about(filter))?;
+    let mut explanation = explain::explain_with(&recording, &options.about(filter))?;
+    let kept_as = named.or(args.output.as_ref());
+    if let Some(kept) = kept_as
+        .and_then(|kept| kept.to_str())
+        .filter(|kept| *kept != "-")
+    {
+        explanation.looks_at(kept);
+    }
     cli::detail(&format!("tcpwhy: explaining took {:.2?}", began.elapsed()));
     if args.write {
         write(dir, &recording.manifest, &explanation)?;

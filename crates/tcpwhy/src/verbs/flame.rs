@@ -62,9 +62,15 @@ pub struct FlameArgs {
 /// With fewer samples a function of a hundredth of the time has five: one by chance looks like many.
 const FEW: u64 = 500;
 
+/// What pictures are that are not drawn here.
+const OTHER_PICTURES: &[&str] = &["png", "jpg", "jpeg", "gif", "webp", "pdf"];
+
 /// Runs the verb.
 pub fn run(args: &FlameArgs, out: &mut impl Write) -> Result<ExitCode> {
     args.filters.only("a profile", &["--pid", "--comm"])?;
+    if let Some(output) = args.output.as_deref() {
+        is_drawn(output)?;
+    }
     let target = args.output.as_deref().map(Target::of).transpose()?;
     let named = args.profile.iter().chain(&args.from);
     given::at_most_one_stdin(named.clone().chain(&args.diff))?;
@@ -127,6 +133,20 @@ pub fn run(args: &FlameArgs, out: &mut impl Write) -> Result<ExitCode> {
         cli::say(&names);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// An error for a name that promises another kind of picture than there is.
+fn is_drawn(output: &Path) -> Result<()> {
+    let end = output.extension().and_then(|end| end.to_str());
+    let end = end.unwrap_or_default().to_ascii_lowercase();
+    if OTHER_PICTURES.contains(&&*end) {
+        bail!(
+            "-o {}: a flame graph is drawn as SVG; name it {}",
+            output.display(),
+            output.with_extension("svg").display()
+        );
+    }
+    Ok(())
 }
 
 /// A profile, and what it is of.

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use cli::Target;
 use recording::Filter;
@@ -26,8 +26,8 @@ pub struct ReportArgs {
         hide_short_help = true
     )]
     from: Vec<PathBuf>,
-    /// Write the page to this file; - is standard output
-    #[arg(short, value_name = "FILE", required_unless_present = "json")]
+    /// Write the page to this file; - is standard output [default: the recording's name with .html]
+    #[arg(short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Print the data behind the page as JSON, instead of the page
     #[arg(long)]
@@ -39,13 +39,18 @@ pub struct ReportArgs {
 
 /// Runs the verb.
 pub fn run(args: &ReportArgs, out: &mut impl Write) -> Result<ExitCode> {
-    // Before the work: what cannot be written is said at once.
-    let target = args.output.as_deref().map(Target::of).transpose()?;
-    let mut recordings = Vec::new();
     let paths = [&args.recordings[..], &args.from].concat();
     given::at_most_one_stdin(&paths)?;
+    let output = match (&args.output, args.json) {
+        (Some(output), _) => Some(output.clone()),
+        (None, true) => None,
+        (None, false) => Some(page_of(&paths)?),
+    };
+    // Before the work: what cannot be written is said at once.
+    let target = output.as_deref().map(Target::of).transpose()?;
+    let mut recordings = Vec::new();
     let to_file = target.as_ref().filter(|target| target.is_file());
-    let output = to_file.and(args.output.as_deref());
+    let output = to_file.and(output.as_deref());
     let _held = given::hold(paths.iter().map(PathBuf::as_path), output)?;
     for (i, path) in paths.iter().enumerate() {
         let recording = given::open(path)?;
@@ -64,10 +69,26 @@ pub fn run(args: &ReportArgs, out: &mut impl Write) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let bytes = target.write(|out| write(&report, args.json, out))?;
-    if let (Some(path), false) = (&args.output, target.is_stdout()) {
+    if let Some(path) = output {
         cli::say(&format!("wrote {} ({})", path.display(), size(bytes)));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where the page goes if that is not said: here, under the name of the first recording. What is there stays.
+fn page_of(paths: &[PathBuf]) -> Result<PathBuf> {
+    let first = paths.first().filter(|path| !given::is_stdin(path));
+    let name = first.and_then(|path| path.file_stem());
+    let Some(name) = name else {
+        bail!("name the page with -o: the recording has no name of its own");
+    };
+    let mut page = name.to_os_string();
+    page.push(".html");
+    let page = PathBuf::from(page);
+    if page.exists() {
+        bail!("{0} exists already; -o {0} replaces it", page.display());
+    }
+    Ok(page)
 }
 
 fn write(report: &Report, json: bool, mut out: &mut dyn Write) -> Result<()> {

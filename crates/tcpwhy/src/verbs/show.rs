@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
+use recording::tables::ALL as TABLES;
 use recording::{Filter, Recording, RowRef};
 use view::{How, rows};
 
@@ -95,7 +96,7 @@ fn is_there(recording: &Recording, place: &RowRef) -> Result<()> {
                 place.segment,
                 segments.len()
             ),
-            _ => bail!("no rows of {table} were recorded"),
+            _ => bail!("no rows of {table} were recorded{}", example(recording)),
         }
     };
     match u64::from(place.row) < count {
@@ -107,6 +108,19 @@ fn is_there(recording: &Recording, place: &RowRef) -> Result<()> {
             count - 1
         ),
     }
+}
+
+/// A row that is there, to name one like it.
+fn example(recording: &Recording) -> String {
+    let first = TABLES.iter().find_map(|table| {
+        let segments = recording.segments(table.name).ok()?;
+        Some(format!(
+            "; {}/{:06}#0 is there",
+            table.name,
+            segments.first()?
+        ))
+    });
+    first.unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 
 use std::io;
 
+use analysis::account::{Histogram, Percentiles};
 use analysis::stats::ratio;
-use recording::tables::Request;
-use recording::{Addr, Filter, Role, Row, Table, Word};
+use recording::tables::{Request, RequestTime};
+use recording::{Addr, Filter, Role, Row, Table, Timed, Word};
 
 use super::largest::{Largest, Ranked};
 use super::rounds::Sampler;
@@ -14,12 +15,16 @@ use crate::screen::Screen;
 /// Listeners and destinations shown per report.
 const MAX_ROWS: usize = 1 << 16;
 
-/// The requests of a listener or destination.
-pub(crate) struct Exchanged(Request);
+/// Rows about how long requests took that count in a report; where there are more, it has no percentiles.
+const MAX_TIMES: usize = 1 << 20;
+
+/// The requests of a listener or destination, and how long they took.
+#[derive(Default)]
+pub(crate) struct Exchanged(Request, Histogram);
 
 columns! {
     Exchanged = "request" {
-        text TIME NETNS ROLE AT REQUESTS MEAN ACCEPT UNREAD THINK RUNQUEUE AWAIT RECEIVE SEND REPAIR UNHEARD OPEN
+        text TIME NETNS ROLE AT REQUESTS MEAN P50 P99 ACCEPT UNREAD THINK RUNQUEUE AWAIT RECEIVE SEND REPAIR UNHEARD OPEN
             UNANSWERED NOTES;
         json TIME ROW NETNS TOTAL MEAN;
     }
@@ -36,6 +41,10 @@ columns! {
     TOTAL: json(&["total_ns"], Unit::Ns) => |l, _| l.total_ns().into();
     /// How long one took on average.
     MEAN: right("MEAN(ms)", 9, &["mean_ns"], Unit::Ns) => |l, _| l.mean_ns().into();
+    /// Half took no longer; none where answers cannot be matched with requests.
+    P50: right("P50(ms)", 8, &["p50_ns"], Unit::Ns) => |l, _| l.took_ns(|took| took.p50_s).into();
+    /// 99 in 100 took no longer.
+    P99: right("P99(ms)", 8, &["p99_ns"], Unit::Ns) => |l, _| l.took_ns(|took| took.p99_s).into();
     /// Share of the time in which data waited for accept() and the first read after it.
     ACCEPT: right("ACCEPT%", 7, &[], Unit::Percent) => |l, _| l.percent(l.0.accept_ns).into();
     /// In which data waited to be read.
@@ -71,6 +80,14 @@ impl Exchanged {
         self.total_ns().checked_div(self.0.exchanges)
     }
 
+    fn took_ns(&self, which: impl Fn(Percentiles) -> f64) -> Option<u64> {
+        if analysis::account::is_multiplexed(&self.0) {
+            return None;
+        }
+        let took = self.1.percentiles(None)?;
+        Some((which(took) * 1e9).round() as u64)
+    }
+
     fn percent(&self, ns: u64) -> Option<f64> {
         Some(ratio(ns as f64, self.total_ns() as f64)? * 100.0)
     }
@@ -98,32 +115,65 @@ fn key(row: &Request) -> Key {
     (row.netns, row.role == Role::Server, row.addr, row.port)
 }
 
+/// Its service, before its own row has come.
+fn service(row: &RequestTime) -> Request {
+    Request {
+        netns: row.netns,
+        role: row.role.clone(),
+        addr: row.addr,
+        port: row.port,
+        ..Request::default()
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Requests {
     now: Largest<Key, Exchanged, MAX_ROWS>,
+    times: usize,
 }
 
 impl Sampler for Requests {
     type Key = Key;
 
     fn tables(&self) -> Vec<&'static str> {
-        vec!["request"]
+        vec!["request", "request_time"]
     }
 
     fn key(&mut self, row: &Row, f: &Filter) -> Option<Self::Key> {
-        let Row::Request(row) = row else { return None };
-        let asked = f.netns_ok(row.netns)
-            && f.ports_ok(row.port, row.port)
-            && f.addrs_ok(row.addr, row.addr);
-        asked.then(|| key(row))
+        let key = match row {
+            Row::Request(row) => key(row),
+            Row::RequestTime(row) if row.what == Timed::Response => key(&service(row)),
+            _ => return None,
+        };
+        let (netns, _, addr, port) = key;
+        let asked = f.netns_ok(netns) && f.ports_ok(port, port) && f.addrs_ok(addr, addr);
+        asked.then_some(key)
+    }
+
+    /// How long they took is told behind all rows of the same second.
+    fn continues(&self, row: &Row) -> bool {
+        matches!(row, Row::RequestTime(_))
     }
 
     fn add(&mut self, row: Row, _: &mut Screen) -> io::Result<()> {
-        if let Row::Request(row) = row {
-            match self.now.get_mut(&key(&row)) {
+        match row {
+            Row::Request(row) => match self.now.get_mut(&key(&row)) {
                 Some(asked) => analysis::account::add_requests(&mut asked.0, &row),
-                None => self.now.insert(key(&row), Exchanged(*row)),
+                None => self
+                    .now
+                    .insert(key(&row), Exchanged(*row, Histogram::default())),
+            },
+            Row::RequestTime(row) => {
+                self.times += 1;
+                if self.times <= MAX_TIMES {
+                    let of = service(&row);
+                    let asked = self
+                        .now
+                        .row(key(&of), || Exchanged(of.clone(), Histogram::default()));
+                    asked.1.add(&row);
+                }
             }
+            _ => {}
         }
         Ok(())
     }
@@ -133,8 +183,12 @@ impl Sampler for Requests {
         let Some(time_ns) = shown_ns else {
             return Ok(());
         };
-        let (now, left_out) = self.now.take();
-        for line in now.values() {
+        let all_timed = std::mem::take(&mut self.times) <= MAX_TIMES;
+        let (mut now, left_out) = self.now.take();
+        for line in now.values_mut() {
+            if !all_timed {
+                line.1 = Histogram::default();
+            }
             screen.show(line)?;
         }
         left_out.show::<Exchanged>(time_ns, screen)?;

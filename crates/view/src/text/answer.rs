@@ -16,6 +16,8 @@ const MAX_LISTED: usize = 5;
 /// Services whose time is shown beside a finding, and without one.
 const BESIDE: usize = 2;
 const ALONE: usize = 4;
+/// Look-alikes that are named as ruled out: those that the cause names first.
+const MAX_RULED_OUT: usize = 2;
 /// Symptoms that are shown where there is no finding.
 const MAX_SYMPTOMS: usize = 6;
 /// Causes that are named where nothing can be said about them.
@@ -239,15 +241,17 @@ fn command(page: &mut Page, advice: &Advice) {
 /// How sure, in a line: what lowers it, or what it rests on; and what is ruled out by name.
 fn sure(finding: &Finding) -> String {
     let confidence = &finding.confidence;
-    let out: Vec<_> = finding
-        .ruled_out
-        .iter()
-        .map(|r| r.cause.to_string())
-        .collect();
+    let out = finding.ruled_out.iter().take(MAX_RULED_OUT);
+    let out: Vec<_> = out.map(|r| r.cause.as_str().replace('-', " ")).collect();
+    let more = finding.ruled_out.len().saturating_sub(MAX_RULED_OUT);
+    let more = match more {
+        0 => String::new(),
+        n => format!(" and {n} more"),
+    };
     let out = if out.is_empty() {
         String::new()
     } else {
-        format!("; ruled out: {}", out.join(", "))
+        format!("; ruled out: {}{more}", out.join(", "))
     };
     // The reason for a doubt is worth more than that for a certainty.
     let why = match confidence.level {

@@ -154,7 +154,10 @@ impl Walk<'_> {
     fn nft_advice(&self, netns: &Netns) -> Advice {
         let sets =
             Advice::to("Put the addresses and ports that the rules compare into sets or maps.")
-                .by(command_in(netns, shell!("nft -c -o -f /etc/nftables.conf")))
+                .by(command_in(
+                    netns,
+                    shell!("nft list ruleset | nft -c -o -f -"),
+                ))
                 .at(format!(
                     "the rule set of {}; the command shows which rules nft can merge",
                     namespace(netns)
