@@ -162,6 +162,8 @@ pub struct Stuck {
     pub counted: u64,
     /// Timeouts in a row seen until then, with those before the recording.
     pub timeouts: u64,
+    /// How long after the last of these it was, ns.
+    pub after_ns: u64,
 }
 
 impl Stall {
@@ -242,6 +244,7 @@ impl Stall {
             window: row.snd_wnd.unwrap_or(0),
             counted: counted.into(),
             timeouts: self.in_a_row(),
+            after_ns: row.time_ns.saturating_sub(self.last_ns),
         });
     }
 }

@@ -28,6 +28,9 @@ const LEAST_UNPACED: u64 = u32::MAX as u64;
 /// What is received comes in segments of at least this many bytes, as far as is known: the default MSS (RFC 9293,
 /// 3.7.1).
 const LEAST_MSS: u32 = 536;
+/// A millisecond, and the longest tick of the kernel's clock, ns.
+const MS: u64 = 1_000_000;
+const TICK_NS: u64 = 10 * MS;
 
 /// All transfers.
 #[derive(Debug, Default)]
@@ -278,6 +281,15 @@ impl Taken {
     }
 }
 
+/// When the last data that was acknowledged had left, to the tick, ns; 0 when that is not known.
+fn sent_ns(row: &Socket) -> u64 {
+    let ago = row.last_data_sent_ms.filter(|_| row.unacked == Some(0));
+    ago.map_or(0, |ms| {
+        let ago_ns = u64::from(ms).saturating_mul(MS).saturating_add(TICK_NS);
+        row.time_ns.saturating_sub(ago_ns)
+    })
+}
+
 impl Transfer {
     /// Takes a sample; gives what it shows to have been acknowledged since the one before.
     fn sample(
@@ -313,7 +325,7 @@ impl Transfer {
             self.peak = self.peak.max(rate.unwrap_or(0.0));
         }
         let progress = (known && acked > 0).then(|| Progress {
-            since_ns: self.base_ns.saturating_add(self.span_ns),
+            since_ns: sent_ns(row).max(self.base_ns.saturating_add(self.span_ns)),
             bytes: acked,
             // The handshake counts as the first.
             segments: counts.delivered.saturating_sub(self.last.delivered.max(1)),

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use analysis::stats::median;
-use analysis::{Passed, STALL, Stuck};
+use analysis::{Passed, STALL, Stall, Stuck};
 use recording::Addr;
 
 use crate::limits;
@@ -97,14 +97,16 @@ fn rule_out(whole: &Whole) -> Verdict {
         (others, &limits::FAILED_BESIDE),
     ];
     let ways = ways.into_iter().map(|(ends, least)| {
-        let end = ends.into_iter().max_by_key(|e| e.transfer.stall.beside)?;
+        let end = ends
+            .into_iter()
+            .max_by_key(|e| failed_beside(&e.transfer.stall))?;
         let stall = &end.transfer.stall;
         let step = say!(
             "{beside} of {timeouts_in_a_row} in a row failed although other packets had passed in the same direction",
             beside = Quantity::count(stall.beside).rows(sample_rows(&[*end])),
             timeouts_in_a_row = Quantity::of(stall.in_a_row(), "timeout")
         );
-        every([Test::from(stall.beside as f64, least, step)])
+        every([Test::from(failed_beside(stall) as f64, least, step)])
     });
     Verdict::nearest(ways, "no connection was sampled")
 }
@@ -150,7 +152,15 @@ fn hangs_alone(end: &End) -> bool {
 /// Whether enough of it falls within the recording.
 fn seen_to_hang(end: &End) -> bool {
     let stall = &end.transfer.stall;
-    stall.timeouts >= STALL && stall.beside >= limits::FAILED_BESIDE.count()
+    stall.timeouts >= STALL && failed_beside(stall) >= limits::FAILED_BESIDE.count()
+}
+
+/// Retransmissions that came after others had passed. That the last of them has failed shows the next one, or that
+/// nothing has come for as long as a first timeout would take.
+fn failed_beside(stall: &Stall) -> u64 {
+    let waited_ns = stall.seen.map_or(0, |seen| seen.after_ns);
+    let failed = stall.beside > 0 && waited_ns >= limits::FIRST_RTO.ns();
+    stall.beside.saturating_add(u64::from(failed))
 }
 
 /// A packet size that should pass where one of `mtu` bytes does not, and the segment size in it.

@@ -92,7 +92,7 @@ limits! {
     /// last heard. That is longer than the first RTO ([`FIRST_RTO`]).
     IDLE_BEFORE = 1_500 * MS, Time, Mechanism;
     /// At least this many retransmissions must fail although other segments passed before them. When an outage is over,
-    /// a single timeout may still follow, and it succeeds.
+    /// a single timeout may still follow, and it succeeds: one that nothing answers for [`FIRST_RTO`] counts twice.
     FAILED_BESIDE = 2, Events, Mechanism;
     /// For a connection that already hung when the recording began, this many failed retransmissions suffice: its
     /// backed-off timer shows that earlier ones failed too.

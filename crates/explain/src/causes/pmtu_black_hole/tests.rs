@@ -79,7 +79,29 @@ fn a_path_that_is_down_is_not_it() {
             event.time_ns = back + (event.time_ns - START_NS) / 100;
         }
     }
+    // That one was answered.
+    over.sockets
+        .retain(|s| s.time_ns <= START_NS + 7_000_000_000);
     assert!(found(&over).iter().all(|f| f.cause != ID));
+}
+
+/// One retransmission after others had passed: that it failed shows what comes later.
+#[test]
+fn a_last_retransmission_that_nothing_answers_has_failed() {
+    let until = |ms: u64| {
+        let mut f = cases::black_hole();
+        let at = |ms: u64| START_NS + ms * 1_000_000;
+        f.events.retain(|e| {
+            let small = e.local_port >= 42_000 || e.remote_port >= 42_000;
+            let passed = (at(1_700)..at(3_200)).contains(&e.time_ns);
+            if small { passed } else { e.time_ns < at(3_500) }
+        });
+        f.sockets.retain(|s| s.time_ns < at(ms));
+        f
+    };
+    // The timer fired at 3.3 s for the last time, and a first timeout takes up to a second.
+    assert!(found(&until(4_200)).iter().all(|f| f.cause != ID));
+    only(&until(5_500), ID);
 }
 
 #[test]
