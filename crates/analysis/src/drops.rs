@@ -6,7 +6,7 @@ use recording::tables::Event;
 use recording::{RowRef, Text};
 
 use super::conn::Conn;
-use super::flags::{answers, opens};
+use super::flags::{answers, ends, opens};
 use super::place::Endpoint;
 use super::transfers::keep;
 use crate::bounded::{BoundedMap, Interest};
@@ -66,6 +66,51 @@ pub struct OfKind {
     pub location: Option<Text>,
     /// Some of the rows.
     pub rows: Vec<RowRef>,
+    /// One packet that was dropped time and again, for the longest time.
+    pub again: Again,
+    /// The one that was dropped last.
+    latest: Again,
+}
+
+/// A packet, by its sequence number, that was dropped as often as it was sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Again {
+    seq: Option<u32>,
+    /// How often.
+    pub count: u64,
+    /// When the first time, ns.
+    pub first_ns: u64,
+    /// When the last time, ns.
+    pub last_ns: u64,
+}
+
+impl Again {
+    /// From the first time to the last, ns.
+    pub fn span_ns(&self) -> u64 {
+        self.last_ns.saturating_sub(self.first_ns)
+    }
+}
+
+impl OfKind {
+    /// What ends a connection is retransmitted as well, and nobody waits for it.
+    fn repeats(&mut self, row: &Event) {
+        let Some(seq) = row.seq.filter(|_| !ends(row.flags)) else {
+            return;
+        };
+        if self.latest.seq != Some(seq) {
+            self.latest = Again {
+                seq: Some(seq),
+                count: 0,
+                first_ns: row.time_ns,
+                last_ns: row.time_ns,
+            };
+        }
+        self.latest.count += 1;
+        self.latest.last_ns = row.time_ns.max(self.latest.first_ns);
+        if self.latest.span_ns() >= self.again.span_ns() {
+            self.again = self.latest;
+        }
+    }
 }
 
 impl Dropped {
@@ -86,6 +131,8 @@ impl Dropped {
                 reason: row.reason.clone(),
                 location: row.location.clone(),
                 rows: Vec::new(),
+                again: Again::default(),
+                latest: Again::default(),
             });
             self.kinds.len() - 1
         });
@@ -94,6 +141,7 @@ impl Dropped {
         of.syns += u64::from(opens(row.flags));
         of.first_ns = of.first_ns.min(row.time_ns);
         of.last_ns = of.last_ns.max(row.time_ns);
+        of.repeats(row);
         keep(&mut of.rows, at);
     }
 }

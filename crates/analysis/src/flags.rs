@@ -15,6 +15,14 @@ pub fn answers(flags: Option<u8>) -> bool {
     flags.is_some_and(|f| f & (SYN | ACK) == SYN | ACK)
 }
 
+/// TCP header flags FIN and RST.
+const ENDS: u8 = 1 | 4;
+
+/// Whether the flags are those of a packet that ends a connection.
+pub fn ends(flags: Option<u8>) -> bool {
+    flags.is_some_and(|f| f & ENDS != 0)
+}
+
 /// TCP header flags ECE and CWR: a SYN with both offers ECN (RFC 3168), one with AE as well AccECN.
 const ECN: u8 = 0x40 | 0x80;
 

@@ -316,6 +316,11 @@ impl DroppedWay<'_> {
             .map_or(0, |held| held.ns())
     }
 
+    /// Whether all that was dropped would have opened the connection.
+    pub(crate) fn is_syns(&self) -> bool {
+        self.of.syns == self.of.count
+    }
+
     /// From the first packet to the last, ns.
     pub(crate) fn span_ns(&self) -> u64 {
         self.of.last_ns.saturating_sub(self.of.first_ns)

@@ -9,19 +9,36 @@ use crate::places::dropped_here::{DroppedHere, DroppedWay, places};
 use crate::places::path::End;
 use crate::vocabulary::*;
 
+/// Why nothing is found where only SYNs of strangers are dropped.
+const STRANGERS: &str = "no end of these connections is on this host: a firewall may be meant to keep their clients out";
+
 /// The places where something hangs.
 pub(super) fn findings(story: &Story) -> Vec<Finding> {
     let places = places(story, &[DropKind::Firewall]);
     let hung = places.iter().filter_map(|place| {
-        let hangs = |way: &DroppedWay| hangs(place.story, way);
-        place.with(hangs)
+        let hangs = |way: &DroppedWay| hangs(place.story, way) || passes_by(way) && !way.is_syns();
+        place.with(hangs).map(|hung| judge(&hung))
     });
-    hung.map(|place| judge(&place)).collect()
+    let kept_out = places.iter().filter_map(|place| {
+        let syns = |way: &DroppedWay| passes_by(way) && way.is_syns();
+        place.with(syns).map(|place| kept_out(&place))
+    });
+    hung.chain(kept_out).collect()
+}
+
+/// Whether neither end is on this host, as at a router, and its sender hangs: one packet was dropped as often as it was
+/// sent.
+fn passes_by(way: &DroppedWay) -> bool {
+    let again = way.of.again;
+    let elsewhere = way.sender.is_none() && way.receiver.is_none();
+    elsewhere
+        && again.count >= limits::FAILED_AGAIN.count()
+        && again.span_ns() >= limits::STALL.ns()
 }
 
 /// Whether the connection hangs, and the rule drops what would end that: each retransmission, or each answer to one.
 fn hangs(story: &Story, way: &DroppedWay) -> bool {
-    if way.of.syns == way.of.count {
+    if way.is_syns() {
         return false;
     }
     let known = way.ends(story).next().is_some();
@@ -46,6 +63,44 @@ fn hangs(story: &Story, way: &DroppedWay) -> bool {
         && way.of.count >= limits::FAILED_AGAIN.count()
         && way.span_ns() >= limits::STALL.ns();
     known && (repeats && dropped || from_elsewhere && !way.ends(story).any(heard))
+}
+
+/// Connects between other hosts, which a rule here keeps from being answered.
+fn kept_out(place: &DroppedHere) -> Finding {
+    let story = place.story;
+    let rules = story.netns(place.netns);
+    let (rules_of, at) = (namespace(&rules), place.at);
+    let connects = Quantity::of(place.affected(), "connect");
+    let packets = Quantity::of(place.count(), "SYN");
+    let scope = Scope {
+        resource: Some(format!("firewall of {rules_of}")),
+        ..place.scope()
+    };
+    Case::new(story, CAUSE, scope)
+        .placed(place.place())
+        .noted(Some(STRANGERS))
+        .title([
+            format!("A firewall here drops each SYN of {connects} to {at}: {packets}."),
+            format!("A firewall here drops SYNs to {at}: {packets}."),
+        ])
+        .fix([
+            format!(
+                "Let the rules of {rules_of} pass SYNs to {at}, if its clients shall reach it."
+            ),
+            format!("Let the firewall pass SYNs to {at}."),
+        ])
+        .affects(
+            place.impact(format!("{connects} between other hosts got no answer.")),
+            place.lost_elsewhere(),
+        )
+        .because("the kernel reports that its firewall dropped the SYNs, and where")
+        .at_most(
+            Level::Medium,
+            "the clients are not on this host: the cost to them was not seen",
+        )
+        .steps([place.step()])
+        .advise([super::established::advice(&rules, at)])
+        .verify(sentence!("`tcpwhy trace drops` shows no SYN to {at}.", at))
 }
 
 fn judge(place: &DroppedHere) -> Finding {

@@ -512,6 +512,36 @@ fn a_rule_that_drops_what_hangs_is_the_finding_whatever_the_count() {
     }
 }
 
+/// A router that has neither end: the same packet is dropped as often as it is sent.
+#[test]
+fn a_router_sees_who_hangs_by_what_it_drops_again() {
+    let routed = |flags: u8, seq: fn(u32) -> u32| {
+        let mut f = hung("NETFILTER_DROP");
+        for (nth, event) in (0..).zip(f.events.iter_mut()) {
+            event.netns = if event.kind == EventKind::Drop {
+                ROUTER
+            } else {
+                event.netns
+            };
+            (event.flags, event.seq) = (Some(flags), Some(seq(nth)));
+        }
+        f.seen_from(ROUTER);
+        f
+    };
+    let f = only(&routed(0x18, |_| 7), ID);
+    assert!(f.title.contains("3 connections hang"), "{}", f.title);
+    assert_eq!(f.confidence.level, Level::Medium, "{:?}", f.confidence);
+    // It goes on: each time another one. And nobody waits for a FIN.
+    assert!(found(&routed(0x18, |nth| nth)).is_empty());
+    assert!(found(&routed(0x11, |_| 7)).is_empty());
+    // Strangers whom a rule is meant to keep out look the same.
+    let syns = routed(0x02, |_| 7);
+    assert!(found(&syns).is_empty());
+    let explained = crate::explain(&syns.write().expect("writes")).expect("reads");
+    let notes: Vec<_> = explained.notes.iter().map(|n| n.cause).collect();
+    assert_eq!(notes, [ID]);
+}
+
 #[test]
 fn a_rule_of_the_output_leaves_nothing_in_flight() {
     let held = |room: u32| {
