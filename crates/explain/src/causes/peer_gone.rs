@@ -45,6 +45,10 @@ pub(crate) const CAUSE: Cause = Cause {
     },
 };
 
+/// Why nothing is found where it is the client that no longer answers.
+const VANISHED: &str = "clients vanish every day, and their server waits for nothing: whether these did, or something \
+                        on the path drops what goes to them, only a recording there shows";
+
 /// How long a sender retries by default (tcp_retries2), in words.
 const TRIES_FOR: &str = "15 minutes";
 
@@ -56,6 +60,8 @@ struct Silent<'a> {
     others_pass: bool,
     /// Whether the other ends of all are on this host, and open: it is the path that is cut.
     both_stand: bool,
+    /// Whether the ends here answer clients elsewhere.
+    serve: bool,
 }
 
 fn no(asked: &Asked) -> Option<Step> {
@@ -106,11 +112,13 @@ fn rule_out(whole: &Whole) -> Verdict {
 
 fn places(story: &Story) -> Vec<Silent<'_>> {
     let paths = paths_of(story, 0).into_iter();
-    paths.filter_map(Silent::of).collect()
+    let silent =
+        paths.filter_map(|path| Silent::of(&path, false).or_else(|| Silent::of(&path, true)));
+    silent.collect()
 }
 
 /// What hangs at an end that has heard nothing since, for long enough.
-fn stuck(story: &Story, end: &End) -> Option<Stuck> {
+fn stuck(story: &Story, end: &End, serve: bool) -> Option<Stuck> {
     // With a closed window it is the reader that keeps the sender waiting.
     let stuck = end.stuck(story).filter(|s| s.window > 0)?;
     let hangs = stuck.counted >= STALL && stuck.sacked == 0;
@@ -118,7 +126,12 @@ fn stuck(story: &Story, end: &End) -> Option<Stuck> {
     // Clients of a server vanish every day: one that still stands on this host has not.
     let opened = account::service(story, end.conn).1 == account::Role::Client;
     // If one has moved nothing but its SYN, the listener may have had no room for it.
-    let known = (opened || other_stands(story, end) && !other_hangs(story, end)) && stuck.moved > 1;
+    let known = if serve {
+        !opened && end.conn.peer.is_none()
+    } else {
+        opened || other_stands(story, end) && !other_hangs(story, end)
+    };
+    let known = known && stuck.moved > 1;
     // What hangs was not dropped here, whatever happened before.
     // Of what was retransmitted before the recording nobody knows.
     let dropped = story.dropped(end.conn);
@@ -176,8 +189,8 @@ fn until_ns(story: &Story, end: &End) -> u64 {
 }
 
 impl<'a> Silent<'a> {
-    fn of(path: Path<'a>) -> Option<Silent<'a>> {
-        let stuck = |end: &End<'a>| Some((*end, stuck(path.story, end)?));
+    fn of(path: &Path<'a>, serve: bool) -> Option<Silent<'a>> {
+        let stuck = |end: &End<'a>| Some((*end, stuck(path.story, end, serve)?));
         let hung: Vec<(End, Stuck)> = path.ends.iter().filter_map(stuck).collect();
         let since = hung.iter().map(|(e, _)| e.transfer.stall.first_ns).max()?;
         let passed = path.story.transfers.passed(path.way());
@@ -187,11 +200,15 @@ impl<'a> Silent<'a> {
         let full = hung.iter().all(|(_, s)| s.is_full());
         let size = full && others_pass && !path.full_passed(mss, since);
         let both_stand = hung.iter().all(|(e, _)| other_stands(path.story, e));
-        (!size).then_some(Silent {
-            path,
+        (!size).then(|| Silent {
+            path: Path {
+                ends: path.ends.clone(),
+                ..*path
+            },
             hung,
             others_pass,
             both_stand,
+            serve,
         })
     }
 
@@ -452,6 +469,7 @@ fn judge(silent: &Silent) -> Finding {
         case = case.since(since);
     }
     case.placed(Place::ends(&ends))
+        .noted(silent.serve.then_some(VANISHED))
         .title(titles)
         .fix(match &idle {
             Some(idle) => [

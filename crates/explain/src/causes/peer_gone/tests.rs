@@ -173,6 +173,17 @@ fn a_client_that_still_waits_on_this_host_has_not_vanished() {
     let mut server = answer_hangs();
     server.seen_from(CLIENT);
     assert!(found(&server).is_empty());
+    let explained = crate::explain(&server.write().expect("writes")).expect("reads");
+    let notes: Vec<_> = explained
+        .notes
+        .iter()
+        .map(|n| (n.cause.as_str(), &n.because))
+        .collect();
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    assert!(
+        notes[0].0 == ID && notes[0].1.starts_with("clients vanish"),
+        "{notes:?}"
+    );
     // Its program has closed it: nobody waits for the answer.
     let mut closed = answer_hangs();
     for row in closed.sockets.iter_mut().filter(|s| s.netns == SERVER) {
