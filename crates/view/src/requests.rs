@@ -18,7 +18,10 @@ fn count(r: &Requests, on: Option<String>) -> Option<String> {
     if r.exchanges + r.open + r.unanswered == 0 {
         return None;
     }
-    let number = plural(r.exchanges, "request");
+    let number = match r.exchanges {
+        0 => "no request answered".to_string(),
+        n => plural(n, "request"),
+    };
     let mut says = vec![match on {
         Some(on) => format!("{number} {on}"),
         None => number,
@@ -44,9 +47,13 @@ fn count(r: &Requests, on: Option<String>) -> Option<String> {
         let each = seconds(r.given_up_s / r.given_up as f64);
         says.push(format!("{} given up after {each} on average", r.given_up));
     }
+    // A last word (QUIT, Terminate) is among them.
     let closed = r.unanswered.saturating_sub(r.given_up);
     if closed > 0 {
-        says.push(format!("{closed} never answered"));
+        says.push(match r.exchanges {
+            0 => format!("{closed} closed before that"),
+            _ => format!("{closed} more closed unanswered"),
+        });
     }
     Some(says.join(", "))
 }
