@@ -295,4 +295,6 @@ pub struct Sample {
     pub closed: bool,
     /// It waited for accept().
     pub unaccepted: bool,
+    /// All that was sent had been acknowledged.
+    pub all_acked: bool,
 }

@@ -254,6 +254,7 @@ impl Connections {
             peer_closed: row.state == TcpState::CloseWait,
             closed: row.state.own_closed(),
             unaccepted: waits_for_accept(row),
+            all_acked: row.unacked == Some(0) && row.notsent_bytes.unwrap_or(0) == 0,
         };
         let conn = &mut self.all[id as usize];
         conn.family = row.family;

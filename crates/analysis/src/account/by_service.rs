@@ -73,6 +73,8 @@ impl<const MOST: usize> ServiceRequests<MOST> {
         let sums = self.all.slot(key, Sums::default);
         add_requests(&mut sums.all, row);
         sums.silences.add(row);
+        let answered = (row.exchanges > 0).then_some(row.time_ns);
+        sums.answered_ns = sums.answered_ns.max(answered);
         sums.given_up_in += u64::from(row.given_up > Some(0));
         sums.busiest = sums.busiest.max(Some((exchanged_ns(row), at)));
     }

@@ -25,6 +25,8 @@ pub struct Exchanges {
     pub silence: Option<Silence>,
     /// The silence that was still going on at the last look.
     pub silent_now: Option<Silence>,
+    /// The end of the last second in which one was answered, ns since boot.
+    pub answered_ns: Option<u64>,
     /// In how many seconds some were given up.
     pub given_up_in: u64,
     response: Histogram,
@@ -41,6 +43,7 @@ impl Exchanges {
             busiest: sums.busiest.and_then(|(_, row)| row),
             silence: sums.silences.longest,
             silent_now: sums.silences.now,
+            answered_ns: sums.answered_ns,
             given_up_in: sums.given_up_in,
             response: sums.response,
         }

@@ -184,6 +184,11 @@ impl Ledger {
         spent
     }
 
+    /// What the last sample shows.
+    pub(crate) fn last(&self, role: Role) -> State {
+        self.last.state(role)
+    }
+
     /// Samples by state.
     pub(crate) fn instants(&self, role: Role) -> Spent {
         let mut all = Spent::default();

@@ -8,6 +8,7 @@ mod folded;
 mod histogram;
 mod ledger;
 mod opened;
+mod owed;
 mod owners;
 mod parts;
 mod queued;
@@ -33,6 +34,7 @@ pub use histogram::{Histogram, Percentiles};
 pub(crate) use ledger::Ledger;
 pub use ledger::STREAM_SEGMENTS;
 pub use opened::Opened;
+pub use owed::Owed;
 pub use parts::{Parts, Thinking, Whose};
 pub use requests::Requests;
 pub use round_trips::RoundTrips;
@@ -41,7 +43,7 @@ pub use silence::Silence;
 pub use state::{Role, Spent, State};
 
 use crate::bounded::BoundedTree;
-use crate::conn::{Conn, ConnId};
+use crate::conn::{Conn, ConnId, Outcome};
 use crate::place::{Endpoint, Netns};
 use crate::{Story, Waited, words};
 use opened::AllOpened;
@@ -192,6 +194,23 @@ impl Story {
         let all = self.exchanges();
         let at = all.binary_search_by_key(&service, |e| e.service).ok()?;
         all.get(at)
+    }
+
+    /// What each service owes when the recording ends, those that owe nothing left out.
+    pub fn owed(&self) -> BTreeMap<ServiceKey, Owed> {
+        let mut all: BTreeMap<ServiceKey, Owed> = BTreeMap::new();
+        for (conn, id) in self.conns.iter().zip(0..) {
+            let key = service(self, conn);
+            if !matches!(conn.outcome, Outcome::Pending | Outcome::Failed) {
+                let owed = all.entry(key).or_default();
+                owed.add(id, conn, self.samples(conn), key.1);
+            }
+        }
+        for ended in forgotten(self) {
+            all.entry(ended.service).or_default().busy = true;
+        }
+        all.retain(|_, owed| !owed.ends.is_empty());
+        all
     }
 
     /// The waits of a thread that ended between two moments, as far as they were recorded.

@@ -71,6 +71,8 @@ pub(super) struct Sums {
     /// The second in which exchanges took most time, and that time, ns.
     pub(super) busiest: Option<(u64, Option<RowRef>)>,
     pub(super) silences: Silences,
+    /// The end of the last second in which one ended, ns since boot.
+    pub(super) answered_ns: Option<u64>,
     /// In how many seconds some were given up.
     pub(super) given_up_in: u64,
 }
@@ -120,6 +122,7 @@ impl Sums {
         self.think.absorb(&other.think);
         self.busiest = self.busiest.max(other.busiest);
         self.silences.follow(&other.silences);
+        self.answered_ns = self.answered_ns.max(other.answered_ns);
         self.given_up_in = self.given_up_in.saturating_add(other.given_up_in);
         self.keep_slowest(other.slowest.iter().cloned());
     }

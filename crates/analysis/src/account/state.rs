@@ -168,8 +168,7 @@ impl Seen {
     }
 
     /// What moved last, by how long ago each direction moved. If both moved in the same tick of the kernel's clock,
-    /// the exchange counts as over, unless the peer acknowledged what we sent later than that, or not yet: an answer
-    /// would have carried the acknowledgement.
+    /// the exchange counts as over, unless something says otherwise ([`Seen::unanswered`]).
     fn last(row: &Socket) -> Seen {
         let ever = |segments: Option<u32>| segments.is_some_and(|n| n > 0);
         match (ever(row.data_segs_out), ever(row.data_segs_in)) {
@@ -181,12 +180,30 @@ impl Seen {
         let (Some(sent), Some(received)) = (row.last_data_sent_ms, row.last_data_recv_ms) else {
             return Seen::Is(State::Idle);
         };
-        let acked_later = row.last_ack_recv_ms.is_some_and(|acked| acked < sent);
         match sent.cmp(&received) {
             Ordering::Less => Seen::Sent,
             Ordering::Greater => Seen::Received,
-            Ordering::Equal if row.unacked.is_some_and(|n| n > 0) || acked_later => Seen::Sent,
-            Ordering::Equal => Seen::Is(State::Idle),
+            Ordering::Equal => Seen::unanswered(row, sent),
+        }
+    }
+
+    /// Both directions moved in one tick. The peer acknowledged what we sent later than that, or not yet: an answer would
+    /// have carried the acknowledgement. Or the last acknowledgement came in that tick, with data, and of words of a
+    /// segment each, one more went one way: a request that followed an answer at once.
+    fn unanswered(row: &Socket, moved_ms: u32) -> Seen {
+        let acked_later = row.last_ack_recv_ms.is_some_and(|acked| acked < moved_ms);
+        if row.unacked.is_some_and(|n| n > 0) || acked_later {
+            return Seen::Sent;
+        }
+        let (came, went) = (
+            row.data_segs_in.unwrap_or(0),
+            row.data_segs_out.unwrap_or(0),
+        );
+        let with_data = row.last_ack_recv_ms == Some(moved_ms);
+        match i64::from(came) - i64::from(went) {
+            1 if with_data => Seen::Received,
+            -1 if with_data => Seen::Sent,
+            _ => Seen::Is(State::Idle),
         }
     }
 
@@ -352,6 +369,19 @@ mod tests {
         let acked =
             |row: &mut Socket| (row.last_data_sent_ms, row.last_ack_recv_ms) = (Some(40), Some(0));
         assert_eq!(state(acked, Role::Client), State::Awaiting);
+        // A request on the heels of an answer, which it acknowledges: three came, two went.
+        let followed = |row: &mut Socket| {
+            (row.last_data_sent_ms, row.last_ack_recv_ms) = (Some(40), Some(40));
+            row.data_segs_out = Some(2);
+        };
+        assert_eq!(state(followed, Role::Server), State::Owing);
+        assert_eq!(state(followed, Role::Client), State::Idle);
+        // A bare acknowledgement came later: of an answer.
+        let over = |row: &mut Socket| {
+            followed(row);
+            row.last_ack_recv_ms = Some(0);
+        };
+        assert_eq!(state(over, Role::Server), State::Idle);
         let asked = |row: &mut Socket| row.data_segs_out = Some(0);
         assert_eq!(state(asked, Role::Server), State::Owing);
         let none = |row: &mut Socket| (row.data_segs_out, row.data_segs_in) = (None, None);

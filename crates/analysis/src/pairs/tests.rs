@@ -65,6 +65,7 @@ impl Ends {
             peer_closed: false,
             closed: false,
             unaccepted: false,
+            all_acked: true,
         };
         self.conns[id as usize].sampled = Some(self.samples.len() as u32);
         self.samples.push(Sampled {

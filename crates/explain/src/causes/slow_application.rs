@@ -1,5 +1,8 @@
 //! C50: a server is slow to answer some requests, or its threads are kept from working on them.
 
+mod greeting;
+mod hangs;
+
 use std::collections::BTreeSet;
 
 use analysis::account::{Exchanges, Percentiles, Role as Account, Slow, exchanged_ns};
@@ -8,6 +11,7 @@ use recording::tables::Exchange;
 
 use crate::limits;
 use crate::places::accept_waits;
+use crate::places::hanging;
 use crate::places::listener::ListenerPlace;
 use crate::places::meanwhile::{Meanwhile, What, stopped};
 use crate::places::slow_exchanges::{self, Keeper, Rule, SlowService};
@@ -27,7 +31,8 @@ pub(crate) const CAUSE: Cause = Cause {
         "1 % of the requests, or 8 % of their time, ten times as slow as the median and slower by 200 ms (30 ms for \
                 three quarters of their time); or half of the service time spent waiting for a CPU or a lock, or \
                 stopped; or 3 s unread, or without any answer while more requests arrive; or 5 requests and 1 % \
-                given up after as long".into()
+                given up after as long; or 5 asked while nobody was answered; or 3 connections closed unused by \
+                clients after the same wait".into()
     },
     signature: &[
         "requests are slow, and the network is fine",
@@ -133,7 +138,12 @@ fn find(story: &Story) -> Found {
     let queued = |s: &&SlowService| {
         s.waited_for_accept() && s.listener.is_some_and(|index| waits.contains(&index))
     };
-    services.iter().filter(|s| !queued(s)).map(judge).collect()
+    let hanging = hanging::all(story, Account::Server, &services);
+    let told = services.iter().filter(|s| !queued(s));
+    let told = told.filter(|s| !hanging::tells(&hanging, s)).map(judge);
+    told.chain(hanging.iter().filter_map(hangs::judge))
+        .chain(greeting::findings(story))
+        .collect()
 }
 
 /// A slow server, as it is reported.

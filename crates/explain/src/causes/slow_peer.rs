@@ -1,11 +1,14 @@
 //! C51: the other end is slow to answer some requests, seen from here.
 
+mod greeting;
+mod hangs;
 mod unanswered;
 
 use analysis::account::Role as Account;
 use analysis::words::{duration, percent, rounded};
 
 use crate::limits;
+use crate::places::hanging;
 use crate::places::path::sample_rows;
 use crate::places::slow_exchanges::{self, Rule, SlowService};
 use crate::vocabulary::*;
@@ -22,7 +25,8 @@ pub(crate) const CAUSE: Cause = Cause {
         "1 % of the requests, or 8 % of their time, ten times as slow as the median and slower by 200 ms (1 s where \
                 segments were lost), answered or given up; 3 s without any answer while more requests are sent; or 5 \
                 requests given up after 200 ms and none answered; or 3 given up by one caller over 2 s, 5 % of the \
-                requests".into()
+                requests; or 5 asked while nobody was answered; or 3 connections closed unused after the same wait"
+            .into()
     },
     signature: &[
         "the database or upstream is slow, seen from its client",
@@ -83,12 +87,14 @@ fn rule_out(whole: &Whole) -> Verdict {
 
 fn find(story: &Story) -> Vec<Finding> {
     let services = slow_exchanges::services(story, Account::Client);
+    let hanging = hanging::all(story, Account::Client, &services);
     let told = services.iter().filter(|s| s.rule != Rule::OnlyIfAsked);
-    let told: Vec<_> = told
-        .map(|s| (s.exchanges.service.0, s.exchanges.service.2))
-        .collect();
-    let mut found: Vec<Finding> = services.iter().map(judge).collect();
+    let told = told.map(|s| s.exchanges.service).collect();
+    let slow = services.iter().filter(|s| !hanging::tells(&hanging, s));
+    let mut found: Vec<Finding> = slow.map(judge).collect();
     found.extend(unanswered::findings(story, &told));
+    found.extend(hanging.iter().filter_map(hangs::judge));
+    found.extend(greeting::findings(story));
     found
 }
 

@@ -4,6 +4,7 @@
 pub(crate) mod accept_waits;
 pub(crate) mod dropped_here;
 pub(crate) mod ecn_offer;
+pub(crate) mod hanging;
 pub(crate) mod interfaces;
 pub(crate) mod listener;
 pub(crate) mod losses;
@@ -27,4 +28,5 @@ pub(crate) mod standing_queue;
 pub(crate) mod syn_timer;
 pub(crate) mod tracking;
 pub(crate) mod unanswered_syns;
+pub(crate) mod unspoken;
 pub(crate) mod window;

@@ -6,7 +6,7 @@ use recording::{Filter, Role};
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Change, Explanation, Level, Number, Options, explain, explain_with};
-use synth::{Fixture, Listen, RequestMix, SERVER, START_NS};
+use synth::{CLIENT, Fixture, Listen, RequestMix, SERVER, START_NS, cases};
 
 const ID: &str = "slow-application";
 
@@ -568,4 +568,122 @@ fn a_proxy_that_keeps_requests_is_told_from_one_whose_backend_does() {
     // Fast answers, but twenty of them for each request.
     let many = told(600, 95.0);
     assert!(many.contains("TCP is not involved"), "{many}");
+}
+
+/// Requests that began before the recording, or of which only the sockets tell.
+#[test]
+fn a_service_that_answers_nobody_is_seen_by_its_sockets() {
+    let notes = |f: &Fixture| {
+        let explained = explain(&f.write().expect("writes")).expect("reads");
+        assert!(explained.findings.is_empty(), "{:#?}", explained.findings);
+        explained.notes
+    };
+    // All asked before: a lock, or the workers of an empty queue.
+    let before = [-900.0; 6];
+    let f = cases::unanswered(&before, true);
+    let told = notes(&f);
+    assert_eq!(told.len(), 1, "{told:#?}");
+    let title = &told[0].title;
+    assert!(
+        title.contains("has answered nothing for 10.9 s: 6 requests wait"),
+        "{title}"
+    );
+    let asked = &about(&f, 5_000).findings;
+    assert_eq!(asked.len(), 1, "{asked:#?}");
+    assert_eq!(
+        asked[0].since.as_ref().map(|s| s.began),
+        Some(crate::moment::Began::Before)
+    );
+    // More and more ask, and nobody is answered.
+    let arriving = [-900.0, 1_500.0, 2_000.0, 2_500.0, 3_000.0, 3_500.0];
+    let mut f = cases::unanswered(&arriving, true);
+    f.seen_from(SERVER);
+    let told = only(&f, ID);
+    assert_eq!(
+        told.confidence.level,
+        Level::Medium,
+        "{:?}",
+        told.confidence
+    );
+    assert_eq!((told.impact.affected, told.impact.of), (6, 6));
+    assert_eq!(number(&told, "arrived"), &Number::Count(5));
+    // A protocol that has no answers, as far as anybody can tell.
+    let told = notes(&cases::unanswered(&arriving, false));
+    assert!(
+        told[0].because.contains("without answers"),
+        "{}",
+        told[0].because
+    );
+    // One is answered later than most have asked.
+    let mut f = cases::unanswered(&arriving, true);
+    let (last, said) = (f.sockets.len() - 2, Some(0));
+    for row in &mut f.sockets[last..] {
+        let (sent, received) = (row.last_data_sent_ms, row.last_data_recv_ms);
+        if row.netns == SERVER {
+            (row.last_data_sent_ms, row.last_data_recv_ms) = (said, sent.min(received));
+        } else {
+            (row.last_data_sent_ms, row.last_data_recv_ms) = (sent.min(received), said);
+        }
+        (row.last_ack_recv_ms, row.data_segs_out, row.data_segs_in) = (said, Some(2), Some(2));
+    }
+    assert!(notes(&f).is_empty());
+    // Logins were answered at once: they are none of what waits.
+    let answered = |f: &mut Fixture, took_ms: f64| {
+        f.requests.push(Request {
+            time_ns: START_NS + 9_000_000_000,
+            netns: SERVER,
+            role: Role::Server,
+            addr: synth::place("10.79.0.1:5000").0,
+            port: 5_000,
+            exchanges: 5,
+            think_ns: (5.0 * took_ms * 1e6) as u64,
+            open: Some(6),
+            one_in: 1,
+            ..Request::default()
+        });
+        f.request_times.push(recording::tables::RequestTime {
+            time_ns: START_NS + 9_000_000_000,
+            netns: SERVER,
+            role: Role::Server,
+            addr: synth::place("10.79.0.1:5000").0,
+            port: 5_000,
+            what: recording::Timed::Response,
+            at_least_ns: (took_ms * 1e6) as u64,
+            below_ns: Some((took_ms * 1.03e6) as u64),
+            count: 5,
+        });
+    };
+    let mut f = cases::unanswered(&arriving, true);
+    f.seen_from(SERVER);
+    answered(&mut f, 4.0);
+    assert_eq!(only(&f, ID).impact.affected, 6);
+    // One that always takes seconds is slow, and hangs not.
+    let mut f = cases::unanswered(&arriving, true);
+    f.seen_from(SERVER);
+    answered(&mut f, 2_000.0);
+    assert!(notes(&f).is_empty());
+    // A single one may wait for anything: only who asks is told.
+    let f = cases::unanswered(&[-900.0], true);
+    assert!(notes(&f).is_empty());
+    let asked = &about(&f, 5_000).findings;
+    assert_eq!(asked.len(), 1, "{asked:#?}");
+}
+
+#[test]
+fn the_clients_of_a_service_that_answers_nobody_see_it_too() {
+    let arriving = [-900.0, 1_500.0, 2_000.0, 2_500.0, 3_000.0, 3_500.0];
+    let mut f = cases::unanswered(&arriving, true);
+    f.seen_from(CLIENT);
+    let told = only(&f, "slow-peer");
+    assert!(
+        told.title
+            .starts_with("10.79.0.1:5000 has answered nothing for 10.9 s: 6 requests"),
+        "{}",
+        told.title
+    );
+    // What was sent may not have arrived.
+    for row in &mut f.sockets {
+        row.unacked = Some(1);
+    }
+    assert!(found(&f).is_empty());
 }

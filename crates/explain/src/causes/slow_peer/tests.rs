@@ -2,7 +2,7 @@
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Level, Number, explain};
-use synth::{CLIENT, Fixture, Flow, Listen, RequestMix, START_NS};
+use synth::{CLIENT, Dial, Fixture, Flow, Listen, RequestMix, SERVER, START_NS};
 
 const ID: &str = "slow-peer";
 
@@ -255,4 +255,70 @@ fn one_of_several_workers_that_hangs() {
         row.notsent_bytes = Some(60_000);
     }
     assert!(found(&uploads).is_empty());
+}
+
+/// Connections that are closed this long after their handshake, ms, one every 700 ms, without a word.
+fn wordless(waits_ms: &[f64]) -> Fixture {
+    let mut f = Fixture::new();
+    f.listen(Listen::default());
+    for (nth, wait_ms) in waits_ms.iter().enumerate() {
+        let at_ms = 100.0 + nth as f64 * 700.0;
+        f.dial(Dial {
+            from: format!("10.79.0.2:{}", 40_000 + nth),
+            at_ms,
+            took_ms: 1.0,
+            rtt_us: 1_000,
+            ends_ms: Some(at_ms + 1.0 + wait_ms),
+            ..Dial::default()
+        });
+    }
+    // The kernel counts SYN and FIN.
+    for row in &mut f.events {
+        row.bytes_acked = row
+            .bytes_acked
+            .map(|_| if row.netns == CLIENT { 2 } else { 1 });
+        row.bytes_received = row.bytes_received.map(|_| 1);
+    }
+    f.events.sort_by_key(|e| e.time_ns);
+    f
+}
+
+#[test]
+fn clients_that_wait_for_a_greeting_give_up_after_as_long_each_time() {
+    let patience = [1_000.0; 6];
+    for (side, cause) in [(CLIENT, ID), (SERVER, "slow-application")] {
+        let mut f = wordless(&patience);
+        f.seen_from(side);
+        let told = only(&f, cause);
+        assert!(
+            told.title
+                .contains("says nothing on 100 % of its connections"),
+            "{}",
+            told.title
+        );
+        assert_eq!((told.impact.affected, told.impact.of), (6, 6));
+        assert_eq!(told.confidence.level, Level::Medium);
+    }
+    // Both ends here: the server is told.
+    only(&wordless(&patience), "slow-application");
+    let silent = |waits: &[f64]| {
+        let mut f = wordless(waits);
+        f.seen_from(CLIENT);
+        found(&f).is_empty()
+    };
+    // Checks that close at once; each after another time; two of them; spare ones among others that are used.
+    assert!(silent(&[1.0; 6]));
+    assert!(silent(&[300.0, 900.0, 1_700.0, 2_500.0, 600.0, 1_200.0]));
+    assert!(silent(&[1_000.0; 2]));
+    let mut used = wordless(&[1_000.0; 9]);
+    for row in used
+        .events
+        .iter_mut()
+        .filter(|e| e.local_port >= 40_004 || e.remote_port >= 40_004)
+    {
+        let data = |bytes: Option<u64>| bytes.map(|_| 400);
+        (row.bytes_acked, row.bytes_received) = (data(row.bytes_acked), data(row.bytes_received));
+    }
+    used.seen_from(CLIENT);
+    assert!(found(&used).is_empty());
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use ahash::AHashSet;
 use analysis::Conn;
-use analysis::account::{self, State};
+use analysis::account::{self, Role as Account, ServiceKey, State};
 use analysis::words::{duration, percent};
 
 use super::CAUSE;
@@ -31,13 +31,15 @@ fn waited_ns(story: &Story, conn: &Conn) -> Option<u64> {
 }
 
 /// A finding for each address that `known` does not already name.
-pub(super) fn findings(story: &Story, known: &[(u32, Endpoint)]) -> Vec<Finding> {
+pub(super) fn findings(story: &Story, known: &AHashSet<ServiceKey>) -> Vec<Finding> {
     let mut places: BTreeMap<(u32, Endpoint), Connections> = BTreeMap::new();
-    let known: AHashSet<(u32, Endpoint)> = known.iter().copied().collect();
     for (conn, id) in story.conns.iter().zip(0..) {
         let elsewhere = conn.peer.is_none() && conn.listener.is_none() && conn.connects();
         let key = (conn.netns, conn.remote);
-        if !elsewhere || conn.established_ns.is_none() || known.contains(&key) {
+        if !elsewhere
+            || conn.established_ns.is_none()
+            || known.contains(&(key.0, Account::Client, key.1))
+        {
             continue;
         }
         let place = places.entry(key).or_default();
