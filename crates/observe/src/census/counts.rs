@@ -7,7 +7,7 @@ use std::time::Duration;
 use recording::tables::{PortUse, TableSize};
 use recording::{TableWriter, Text};
 
-use super::ports::{LEAST, Range};
+use super::ports::Range;
 use super::slabs::{self, Slabs};
 use super::structures::{STRUCTURES, all_neighbours};
 use super::verdicts::Verdicts;
@@ -136,9 +136,7 @@ impl<'o> Counts<'o> {
         let (time_ns, ports) = (self.time_ns, &mut self.ports);
         let counted = walk.count(bounds, patience, |to, n| {
             match range {
-                Some(range) if n.used.max(n.server_time_wait) >= LEAST => {
-                    ports.push(range.row(time_ns, netns, to, n))?
-                }
+                Some(range) if range.tells(n) => ports.push(range.row(time_ns, netns, to, n))?,
                 _ => {}
             }
             Ok(())

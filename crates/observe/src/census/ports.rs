@@ -6,8 +6,8 @@ use recording::tables::PortUse;
 use crate::procfile::{ProcFile, numbers};
 use crate::wire::{tw_destination, tw_port_count};
 
-/// Destinations with fewer ports are no trouble and would be many.
-pub const LEAST: u32 = 16;
+/// Destinations with fewer ports are no trouble and would be many, unless the range has hardly more.
+const LEAST: u32 = 16;
 
 /// The ports that connect() chooses from in a namespace.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,6 +32,13 @@ impl Range {
             high,
             reserved,
         })
+    }
+
+    /// Whether a destination holds enough ports to be told: many, or half of a narrow range.
+    pub fn tells(&self, n: &tw_port_count) -> bool {
+        let size = (u32::from(self.high) + 1).saturating_sub(self.low.into());
+        let half = size.saturating_sub(self.reserved).div_ceil(2).max(1);
+        n.used.max(n.server_time_wait) >= LEAST.min(half)
     }
 
     /// The row of a destination.
@@ -86,5 +93,25 @@ mod tests {
         assert_eq!(within("1-65535", 10, 19), 10);
         assert_eq!(within("\n", 10, 19), 0);
         assert_eq!(within("5-x,9-3", 1, 19), 0);
+    }
+
+    #[test]
+    fn half_of_a_narrow_range_is_told() {
+        let tells = |high, reserved, used| {
+            let n = tw_port_count {
+                used,
+                ..tw_port_count::default()
+            };
+            let low = 42_000;
+            Range {
+                low,
+                high,
+                reserved,
+            }
+            .tells(&n)
+        };
+        assert!(!tells(60_999, 0, 15) && tells(60_999, 0, 16));
+        assert!(!tells(42_004, 0, 2) && tells(42_004, 0, 3));
+        assert!(tells(42_004, 3, 1) && !tells(42_004, 5, 0));
     }
 }

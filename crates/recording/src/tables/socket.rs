@@ -246,7 +246,7 @@ table! {
 }
 
 table! {
-    /// How many local ports connections to one destination hold, against the range they are chosen from. Only destinations that hold at least 16, or whose listener here holds as many in TIME_WAIT for the client. Counted are sockets whose local port lies in the range and has no listener: those of a server are none that connect() chose. A port that bind() holds without a connection is not seen here, though connect() passes it over, too. The rows of a round carry the same time.
+    /// How many local ports connections to one destination hold, against the range they are chosen from. Only destinations that hold at least 16, or half of a narrower range, or whose listener here holds as many in TIME_WAIT for the client. Counted are sockets whose local port lies in the range and has no listener: those of a server are none that connect() chose. A port that bind() holds without a connection is not seen here, though connect() passes it over, too. The rows of a round carry the same time.
     PortUse = "port_use" {
         /// When it was counted.
         time_ns: u64, Ns;
