@@ -154,21 +154,37 @@ impl Session {
         self.began = Instant::now();
         self.manifest.start_ns = monotonic_ns();
         self.manifest.end_ns = self.manifest.start_ns;
-        for (_, worker) in &self.workers {
-            worker.begin(self.manifest.start_ns);
+        // Packets begin before the events, none of which is then without its packets.
+        let packets = self
+            .workers
+            .iter()
+            .position(|(part, _)| *part == Some(Part::Packets));
+        if let Some(at) = packets {
+            self.workers[at].1.begin(self.manifest.start_ns);
+            self.await_ready(at)?;
+        }
+        let others = (0..self.workers.len()).filter(|at| Some(*at) != packets);
+        for at in others.clone() {
+            self.workers[at].1.begin(self.manifest.start_ns);
         }
         // While the first rounds are made.
         stacks.reload_symbols();
-        for at in 0..self.workers.len() {
-            match self.workers[at].1.ready(&self.moments)? {
-                Some(report) => drop(self.take(report)),
-                None => return Err(self.workers.remove(at).1.failed()),
-            }
+        for at in others {
+            self.await_ready(at)?;
         }
         if let Some(most) = options.max_cpu {
             self.keep_to(most)?;
         }
         Ok(self.writer.manifest(&self.manifest)?)
+    }
+
+    /// Waits until this thread has made its first round.
+    fn await_ready(&mut self, at: usize) -> Result<(), Error> {
+        match self.workers[at].1.ready(&self.moments)? {
+            Some(report) => drop(self.take(report)),
+            None => return Err(self.workers.remove(at).1.failed()),
+        }
+        Ok(())
     }
 
     /// How long attaching took: until the recording began.
