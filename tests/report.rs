@@ -107,8 +107,8 @@ fn what_cannot_be_written_or_read_is_one_line() {
         assert!(message.contains(says), "{args:?}: {message}");
         assert_eq!(output.status.code(), Some(1));
     }
-    let output = run(&["report", arg(&recording)]);
-    assert_eq!(output.status.code(), Some(2), "where to is asked for");
+    let output = run(&["report", "-"]);
+    assert_ne!(output.status.code(), Some(0), "a stream has no name");
 }
 
 #[test]
