@@ -188,8 +188,9 @@ impl Seen {
     }
 
     /// Both directions moved in one tick. The peer acknowledged what we sent later than that, or not yet: an answer would
-    /// have carried the acknowledgement. Or the last acknowledgement came in that tick, with data, and of words of a
-    /// segment each, one more went one way: a request that followed an answer at once.
+    /// have carried the acknowledgement. Or the last acknowledgement came in that tick, with data, and of several words of
+    /// a segment each, one more went one way: a request that followed an answer at once. A single answer proves no such
+    /// step: its request may have been two writes.
     fn unanswered(row: &Socket, moved_ms: u32) -> Seen {
         let acked_later = row.last_ack_recv_ms.is_some_and(|acked| acked < moved_ms);
         if row.unacked.is_some_and(|n| n > 0) || acked_later {
@@ -200,9 +201,10 @@ impl Seen {
             row.data_segs_out.unwrap_or(0),
         );
         let with_data = row.last_ack_recv_ms == Some(moved_ms);
+        let in_step = with_data && came.min(went) > 1;
         match i64::from(came) - i64::from(went) {
-            1 if with_data => Seen::Received,
-            -1 if with_data => Seen::Sent,
+            1 if in_step => Seen::Received,
+            -1 if in_step => Seen::Sent,
             _ => Seen::Is(State::Idle),
         }
     }
@@ -376,6 +378,12 @@ mod tests {
         };
         assert_eq!(state(followed, Role::Server), State::Owing);
         assert_eq!(state(followed, Role::Client), State::Idle);
+        // A request of two writes, and its answer.
+        let first = |row: &mut Socket| {
+            followed(row);
+            (row.data_segs_in, row.data_segs_out) = (Some(2), Some(1));
+        };
+        assert_eq!(state(first, Role::Server), State::Idle);
         // A bare acknowledgement came later: of an answer.
         let over = |row: &mut Socket| {
             followed(row);
