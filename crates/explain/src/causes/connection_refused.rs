@@ -3,6 +3,7 @@
 mod by_icmp;
 mod evidence;
 mod harmless;
+mod scans;
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,7 @@ use crate::limits;
 use crate::places::refusals::Refusals;
 use crate::places::reset_ends::ResetEnds;
 use crate::vocabulary::*;
+use scans::{Scanned, Scans};
 
 pub(crate) const CAUSE: Cause = Cause {
     id: Id::CONNECTION_REFUSED,
@@ -49,8 +51,16 @@ const SHOWN_ADDRESSES: usize = 3;
 
 fn find(whole: &Whole) -> Found {
     let inquiry = &whole.inquiry;
-    let by_reset = whole.refused().iter();
-    let by_reset = by_reset.filter_map(|place| judge(place, inquiry.is_about(place.clients())));
+    let places = whole.refused();
+    let scans = Scans::of(places);
+    let by_reset = places.iter().filter_map(|place| {
+        let scanned = scans.at(place);
+        // One note tells of all ports.
+        if scanned.as_ref().is_some_and(|scanned| !scanned.is_first) {
+            return None;
+        }
+        judge(place, inquiry.is_about(place.clients()), scanned)
+    });
     let by_icmp = whole
         .silent()
         .iter()
@@ -183,7 +193,7 @@ fn is_anothers(place: &Refusals) -> bool {
 }
 
 /// One connect that the user asked about is enough.
-fn judge(place: &Refusals, asked: bool) -> Option<Finding> {
+fn judge(place: &Refusals, asked: bool, scanned: Option<Scanned>) -> Option<Finding> {
     let (at, n) = (place.at, place.refused());
     let again = n >= limits::FAILED_AGAIN.count() && seconds(place) >= limits::FAILED_OVER.s();
     let share = n as f64 / place.tried.max(n) as f64;
@@ -199,7 +209,10 @@ fn judge(place: &Refusals, asked: bool) -> Option<Finding> {
     } else {
         &[]
     };
-    let harmless = harmless::of(place);
+    let harmless = match scanned {
+        Some(scanned) => Some(harmless::scan(place, scanned.ports)),
+        None => harmless::of(place),
+    };
     let why = harmless.as_ref().map(|h| h.why);
     let (title, fix) = match harmless {
         Some(h) => (h.title, h.fix),

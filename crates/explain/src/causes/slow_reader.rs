@@ -228,7 +228,8 @@ fn is_behind(end: &End) -> bool {
 }
 
 fn judge(reader: &Reader) -> Finding {
-    let (scope, at, rate) = (reader.scope(), reader.at, Quantity::rate(reader.rate()));
+    let (scope, at, per_s) = (reader.scope(), reader.at, reader.rate());
+    let rate = Quantity::rate(per_s);
     let comm = scope.comm.as_deref().unwrap_or("the application");
     let who = match scope.pids.len() {
         0 | 1 => process(&scope),
@@ -239,6 +240,11 @@ fn judge(reader: &Reader) -> Finding {
         Serves::Client | Serves::Unknown => "reading from",
     };
     let (sends, slow) = (&reader.senders, &reader.slow);
+    let each = if slow.len() > 1 {
+        " per transfer (median)"
+    } else {
+        ""
+    };
     let held_up = reader.held_up();
     let own_rate = programs::own_rate(&scope);
     let advice = match &own_rate {
@@ -248,9 +254,10 @@ fn judge(reader: &Reader) -> Finding {
     Case::new(reader.story, CAUSE, scope.clone())
         .placed(if sends.is_empty() { Place::Receivers(slow.iter().map(|e| e.id).collect()) } else { Place::ends(sends) })
         .title([
-            format!("{who} {from} {at} takes {rate}; the senders wait for it."),
-            format!("{who} takes {rate}; the senders wait."),
+            format!("{who} {from} {at} takes {rate}{each}; the senders wait for it."),
+            format!("{who} takes {rate}{each}; the senders wait."),
         ])
+        .noted((per_s >= limits::ANSWER_FAST.number()).then_some("transfers of 1 Gbit/s and more keep their reader busy"))
         .fix(match &own_rate {
             Some(option) => [
                 format!("Raise {option} in the command line of {comm}: it limits itself."),
@@ -302,9 +309,10 @@ impl Reader<'_> {
         })
     }
 
-    /// Bytes read per second, over all of them.
+    /// Bytes read per second of one of them, the median: they may have followed each other.
     fn rate(&self) -> f64 {
-        self.slow.iter().map(read_per_s).sum()
+        let mut rates: Vec<u64> = self.slow.iter().map(|e| read_per_s(e) as u64).collect();
+        median(&mut rates).unwrap_or(0) as f64
     }
 
     fn unread(&self) -> Quantity {

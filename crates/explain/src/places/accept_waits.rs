@@ -132,7 +132,12 @@ impl<'a> AcceptWaits<'a> {
         if self.told.is_empty() {
             return 0;
         }
-        let ended = self.exchanges.as_ref().map_or(0, |e| e.all.accept_ns);
+        // The sum is that of all requests, also of hundreds of thousands that waited some microseconds: those that count
+        // waited no longer than the longest of them.
+        let all = self.exchanges.as_ref().map_or(0, |e| e.all.accept_ns);
+        let ended = self.told.iter().filter(|(_, x, _)| !x.open);
+        let longest = ended.map(|(_, x, _)| x.accept_ns).max().unwrap_or(0);
+        let ended = all.min(longest.saturating_mul(self.ended()));
         let open = self.told.iter().filter(|(_, x, _)| x.open);
         open.fold(ended, |sum, (_, x, _)| sum.saturating_add(x.accept_ns))
     }
@@ -177,8 +182,13 @@ impl<'a> AcceptWaits<'a> {
 
     /// How many waited long enough to be noticed.
     pub(crate) fn count(&self) -> u64 {
-        let of = |open: bool| self.told.iter().filter(move |(_, x, _)| x.open == open);
-        let (open, ended) = (of(true).count() as u64, of(false).count() as u64);
+        let open = self.told.iter().filter(|(_, x, _)| x.open);
+        open.count() as u64 + self.ended() + self.standing.len() as u64
+    }
+
+    /// Of these, those that were accepted in the end and whose requests show it.
+    fn ended(&self) -> u64 {
+        let ended = self.told.iter().filter(|(_, x, _)| !x.open).count() as u64;
         let long = self.exchanges.as_ref().filter(|_| ended > 0);
         let long = long.map_or(0, |e| {
             // The histogram counts all that took at least this long: the recorded ones' share of those that waited
@@ -189,7 +199,7 @@ impl<'a> AcceptWaits<'a> {
             let likewise = e.as_long(limits::NOTICED.ns()) as f64 * share;
             (likewise as u64).min(e.all.accept_ns / limits::NOTICED.ns())
         });
-        open + long.max(ended) + self.standing.len() as u64
+        long.max(ended)
     }
 
     /// The total that `count` is out of.

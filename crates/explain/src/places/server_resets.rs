@@ -42,6 +42,15 @@ pub(crate) struct ServerResets<'a> {
     all: Vec<(ConnId, &'a Conn, &'a Sent)>,
 }
 
+/// Whether it was a transfer that nobody calls slow, to which nothing is ever answered: its receiver ends it as it likes
+/// (iperf3, a sink), and no answer can be lost.
+fn is_sink(conn: &Conn) -> bool {
+    let lasted = conn.ended_ns.zip(conn.established_ns);
+    let lasted_ns = lasted.map_or(0, |(to, from)| to.saturating_sub(from));
+    let fast = limits::ANSWER_FAST.number() * lasted_ns as f64 / 1e9;
+    conn.bytes_acked == 0 && lasted_ns >= limits::HELD.ns() && conn.bytes_received as f64 >= fast
+}
+
 /// The listeners that often reset their clients this way. A client that leaves before it has read everything resets as
 /// well: that is its own affair, and not reported here.
 pub(crate) fn places<'a>(
@@ -52,7 +61,7 @@ pub(crate) fn places<'a>(
     for sent in story.resets.sent.iter().filter(|s| s.why == closing.why) {
         let conn = sent.conn.and_then(|id| Some((id, story.conn(id)?)));
         let conn = conn.filter(|(_, c)| c.side != Side::Opened && held_by_client(c));
-        let conn = conn.filter(|(_, c)| !is_idle(story, c));
+        let conn = conn.filter(|(_, c)| !is_idle(story, c) && !is_sink(c));
         if let Some((id, conn)) = conn
             && let Some(listener) = conn.listener
         {

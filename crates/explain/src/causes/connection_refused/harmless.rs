@@ -22,6 +22,22 @@ pub(super) struct Harmless {
 /// A client that tries the addresses of a name in turn.
 pub(super) const BY_THE_OTHER_FAMILY: &str = "the other IP family served them at once";
 
+/// Of callers that try port after port.
+pub(super) fn scan(place: &Refusals, ports: u64) -> Harmless {
+    let (addr, ports) = (place.at.addr, plural(ports, "closed port"));
+    Harmless {
+        why: "its callers tried port after port: they look for what listens",
+        title: [
+            format!("A scan: {ports} of {addr} were tried."),
+            format!("A scan of {ports} of {addr}."),
+        ],
+        fix: [
+            "Nothing, unless nobody here should scan.".into(),
+            "Nothing.".into(),
+        ],
+    }
+}
+
 /// `None` when a client may lack the service.
 pub(super) fn of(place: &Refusals) -> Option<Harmless> {
     if go_on(place) {

@@ -145,6 +145,30 @@ fn a_port_scan_is_not_an_outage() {
 }
 
 #[test]
+fn a_scan_that_comes_again_and_again_is_one_note() {
+    // Every two seconds the same ports.
+    let scan = |ports: u16, rounds: u16| {
+        let mut f = Fixture::new();
+        for i in 0..ports * rounds {
+            let (round, port) = (i / ports, i % ports);
+            let to: &str = format!("10.79.0.1:{}", 1_000 + port).leak();
+            f.dial(Dial {
+                server: None,
+                from: format!("10.79.0.2:{}", 40_000 + i),
+                to,
+                at_ms: 2_000.0 * f64::from(round) + f64::from(port),
+                fate: Fate::Refused,
+                ..Dial::default()
+            });
+        }
+        found(&f).into_iter().filter(|f| f.cause == ID).count()
+    };
+    assert_eq!(scan(40, 4), 0);
+    // Who misses some services comes back to them more often than there are.
+    assert_eq!(scan(3, 12), 3);
+}
+
+#[test]
 fn a_service_bound_to_another_address_is_pointed_out() {
     let mut f = cases::refused();
     f.listen(Listen {

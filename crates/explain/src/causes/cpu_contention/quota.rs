@@ -49,9 +49,11 @@ impl<'a> Quota<'a> {
                 .filter(|(n, _)| *n > 0)
         };
         let throttled = || story.resources.of("cgroup", "throttled_ms");
-        // Nothing to guess for a process that is known to be elsewhere, or may be in several.
+        // Nothing to guess for a process that is known to be elsewhere, may be in several, or was there for less than most
+        // of the time over which throttling is counted.
         let kept_off = throttled().filter(|(_, line)| line.rise() > 0.0);
-        let may_guess = matches!(own, "" | "/") && kept_off.count() == 1;
+        let stayed = limits::MOST.reached(thread.spent.over_ns(), (story.seconds() * 1e9) as u64);
+        let may_guess = own.is_empty() && stayed && kept_off.count() == 1;
         let longest = throttled()
             .map(|(cgroup, line)| {
                 let within = own.strip_prefix(cgroup);

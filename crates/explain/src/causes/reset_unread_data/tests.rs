@@ -114,6 +114,33 @@ fn a_client_that_leaves_with_data_unread_is_healthy() {
 }
 
 #[test]
+fn a_sink_ends_its_transfers_as_it_likes() {
+    let ended = |moved: [u64; 2]| {
+        let mut f = Fixture::new();
+        f.listen(Listen::default());
+        f.count(SERVER, "TcpExt.TCPAbortOnClose", 0, 30);
+        for i in 0..30 {
+            let at_ms = 100.0 + f64::from(i) * 200.0;
+            f.break_off(Broken {
+                dial: Dial {
+                    from: format!("10.79.0.2:{}", 30_000 + i),
+                    at_ms,
+                    ..Dial::default()
+                },
+                at_ms: at_ms + 2_000.0,
+                moved,
+                ..close()
+            });
+        }
+        found(&f).iter().any(|f| f.cause == ID)
+    };
+    assert!(!ended([600_000_000, 0]));
+    // A slow upload; a fast one that is answered.
+    assert!(ended([600_000, 0]));
+    assert!(ended([600_000_000, 500]));
+}
+
+#[test]
 fn a_client_that_had_closed_misses_nothing() {
     // As with TLS, where the last message stays unread.
     let closed = Broken {

@@ -77,6 +77,32 @@ fn haproxy_sleeps_when_it_has_all_the_connections_that_it_may_have() {
 }
 
 #[test]
+fn what_others_waited_for_microseconds_is_not_theirs() {
+    let mut f = late(421.0, 400.0, four());
+    let seen = |f: &Fixture| {
+        let written = f.write().expect("writes");
+        let story = analysis::Story::read(&written.recording).expect("reads");
+        let all = crate::places::accept_waits::all(&story);
+        let waits = all.first().expect("some waited");
+        (waits.count(), waits.waited_ns(), waits.longest_ns())
+    };
+    let (count, waited_ns, longest_ns) = seen(&f);
+    assert!(
+        count >= 10 && waited_ns <= count * longest_ns,
+        "{waited_ns}"
+    );
+    // Hundreds of thousands that waited some microseconds each.
+    for row in &mut f.requests {
+        row.accept_ns += 117_000_000_000;
+    }
+    let (count, waited_ns, longest_ns) = seen(&f);
+    assert!(
+        waited_ns <= count * longest_ns,
+        "{count} × {longest_ns} < {waited_ns}"
+    );
+}
+
+#[test]
 fn a_queue_with_room() {
     let f = only(&late(1_200.0, 1_190.0, four()), ID);
     assert_eq!(f.confidence.level, Level::High, "{:?}", f.confidence);
