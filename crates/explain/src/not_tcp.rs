@@ -3,6 +3,7 @@
 
 mod chain;
 mod held;
+mod standstill;
 
 use analysis::Story;
 use analysis::account::{Parts, Percentiles, Requests, Role, Service};
@@ -17,6 +18,7 @@ use crate::name_waits::NameWaits;
 use crate::named::{name, seconds};
 use chain::{Arrivals, Chain, asks};
 use held::{Departures, is_event};
+pub(crate) use standstill::standstill;
 
 /// Whose time it was, where it was not TCP's: the answer where there is no finding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,6 +49,8 @@ pub enum TimeOf {
     Handshakes,
     /// A stream of which each part waits for a word of the other side.
     RoundTrips,
+    /// A service that answers nobody.
+    Standstill,
 }
 
 impl TimeOf {
@@ -56,6 +60,7 @@ impl TimeOf {
             TimeOf::Command | TimeOf::Application | TimeOf::Peer | TimeOf::NameServer => "NOT TCP",
             TimeOf::Handshakes => "HANDSHAKES",
             TimeOf::RoundTrips => "ROUND TRIPS",
+            TimeOf::Standstill => "WAITING",
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::id::Id;
 use crate::inquiry::Inquiry;
 use crate::judge::{Judged, judge};
 use crate::name_waits::name_waits;
-use crate::not_tcp::{TimeOf, not_tcp};
+use crate::not_tcp::{TimeOf, not_tcp, standstill};
 use crate::options::Options;
 use crate::summary::Summary;
 use crate::symptoms::{Symptom, symptoms};
@@ -74,7 +74,8 @@ pub(crate) fn of_story(
     filter_findings::services(&mut account, recording, &options.filter)?;
     summary.symptoms = symptoms(story, &account);
     let names = name_waits(story, &recording.manifest, &options.filter);
-    summary.not_tcp = not_tcp(summary.command.as_ref(), names.as_ref(), story, &account);
+    summary.not_tcp = not_tcp(summary.command.as_ref(), names.as_ref(), story, &account)
+        .or_else(|| standstill(&judged.little));
     let told = summary.not_tcp.as_ref().map(|told| told.whose);
     let has_names = names.is_some();
     let untold = names.filter(|_| told != Some(TimeOf::NameServer));

@@ -101,14 +101,14 @@ impl Explained {
         }
     }
 
-    /// Whether a connect is covered by a finding. One that is still under way when the recording ends counts with its
-    /// neighbours.
+    /// Whether a connect is covered by a finding. One that never got through, given up or still under way, counts with
+    /// its neighbours.
     fn is_told(&self, story: &Story, conn: &Conn) -> bool {
         let peer = conn.peer.and_then(|id| story.conn(id));
         let here = [Some(conn), peer].into_iter().flatten();
-        let under_way = conn.established_ns.is_none() && conn.ended_ns.is_none();
+        let never = conn.established_ns.is_none();
         here.into_iter().any(|c| self.ends.contains(&end(c)))
-            || under_way && self.to.contains(&(conn.netns, conn.remote))
+            || never && self.to.contains(&(conn.netns, conn.remote))
     }
 }
 
@@ -261,7 +261,9 @@ impl Sums {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::{Options, explain, explain_with};
+    use analysis::Side;
     use synth::cases;
 
     #[test]
@@ -286,6 +288,25 @@ mod tests {
             "{left:?}"
         );
         assert!(left.unexplained_s <= left.troubled_s && left.troubled_s <= left.awake_s);
+    }
+
+    #[test]
+    fn a_connect_that_never_got_through_is_told_with_its_neighbours() {
+        let written = cases::refused().write().expect("writes");
+        let story = Story::read(&written.recording).expect("reads");
+        let mut conn = story.conns.iter().find(|c| c.side == Side::Opened).cloned();
+        let conn = conn.as_mut().expect("a client");
+        let explained = Explained {
+            to: [(conn.netns, conn.remote)].into(),
+            claims: Default::default(),
+            ends: Default::default(),
+        };
+        (conn.established_ns, conn.ended_ns, conn.peer) = (None, Some(7), None);
+        assert!(explained.is_told(&story, conn), "it gave up");
+        conn.ended_ns = None;
+        assert!(explained.is_told(&story, conn), "it is under way");
+        conn.established_ns = Some(5);
+        assert!(!explained.is_told(&story, conn));
     }
 
     #[test]

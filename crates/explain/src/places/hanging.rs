@@ -17,7 +17,7 @@ use crate::places::slow_exchanges::{Rule, SlowService};
 use crate::say::{Quantity, say};
 
 /// Why nothing is found where all that wait had asked before, or at once.
-const MAY_WAIT: &str = "all that have asked wait, and nobody asks anew: they may wait for an event, as the workers of \
+pub(crate) const MAY_WAIT: &str = "all that have asked wait, and nobody asks anew: they may wait for an event, as the workers of \
                         an empty queue do, or it hangs";
 
 /// Why nothing is found where nothing has ever been answered.

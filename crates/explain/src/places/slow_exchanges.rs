@@ -6,7 +6,7 @@ mod told;
 use ahash::{AHashMap, AHashSet};
 use analysis::account::{Exchanges, Role, Silence, Slow, State, exchanged_ns};
 use analysis::words::duration;
-use analysis::{Conn, ConnId, Outcome, Story};
+use analysis::{Conn, ConnId, Outcome, Side, Story};
 use recording::RowRef;
 use recording::tables::Exchange;
 
@@ -236,17 +236,24 @@ impl<'a> SlowService<'a> {
         }
         let waiting = |(id, (slow, took_ns)): (&ConnId, &(u64, u64))| {
             let transfer = self.story.transfers.of(*id)?;
+            let conn = self.story.conn(*id)?;
             let asked = transfer.segments();
             let fills =
                 limits::MOST.reached(asked.saturating_mul(took_ns / slow), transfer.span_ns);
-            (asked >= limits::A_FEW.count() && fills).then_some((*slow, asked))
+            // One that stays and asks for nothing else has waited before the recording, and will again. Of one that is
+            // opened for each request no more is known than of the others.
+            let stays = conn.side == Side::Older && conn.ended_ns.is_none() && asked <= *slow;
+            (fills && (stays || asked >= limits::A_FEW.count())).then_some((*slow, asked))
         };
         let waiting = of_conn.iter().filter_map(waiting);
-        let (told, asked) = waiting.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        // Not all slow exchanges are recorded individually: at least half of what these connections asked is slow.
+        // A request before the first sample is not among the segments.
+        let (told, asked) = waiting.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1 + 1));
+        // At least half of what these connections asked is slow, where not all slow exchanges are recorded individually.
+        let likewise = self.count as f64 / self.slow.len().max(1) as f64;
+        let slow = told as f64 * likewise.max(1.0);
         told > 0
             && limits::NEARLY_ALL.reached(told, self.slow.len())
-            && asked <= self.count.saturating_mul(limits::TWICE.count())
+            && asked as f64 <= slow * limits::TWICE.times()
     }
 
     /// Whether most of the service time of its slow exchanges is known from threads that did nothing else.

@@ -272,6 +272,9 @@ fn after_or(action: &str) -> String {
     first.into_iter().flatten().chain(letters).collect()
 }
 
+/// Lines of a note: its reason stands at its end.
+const MAX_NOTE_LINES: usize = 4;
+
 /// No finding: whose time it was, and what was seen all the same.
 fn nothing(screen: &mut Screen, explanation: &Explanation) {
     let summary = &explanation.summary;
@@ -287,7 +290,7 @@ fn nothing(screen: &mut Screen, explanation: &Explanation) {
     for note in explanation.notes.iter().take(2) {
         screen.block(Rank::Why, |page| {
             let says = format!("{} ({})", note.title, note.because);
-            page.paragraph_within("  note: ", Look::Plain, &says, 2);
+            page.paragraph_within("  note: ", Look::Plain, &says, MAX_NOTE_LINES);
         });
     }
 }

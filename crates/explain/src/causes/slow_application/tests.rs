@@ -588,6 +588,13 @@ fn a_service_that_answers_nobody_is_seen_by_its_sockets() {
         title.contains("has answered nothing for 10.9 s: 6 requests wait"),
         "{title}"
     );
+    // It is the first line: a note under "No cause found" would hide that all stands still.
+    let first = |f: &Fixture| {
+        let explained = explain(&f.write().expect("writes")).expect("reads");
+        explained.summary.not_tcp.map(|told| told.whose)
+    };
+    assert_eq!(first(&f), Some(crate::TimeOf::Standstill));
+    assert_eq!(first(&cases::unanswered(&[-900.0; 4], true)), None);
     let asked = &about(&f, 5_000).findings;
     assert_eq!(asked.len(), 1, "{asked:#?}");
     assert_eq!(

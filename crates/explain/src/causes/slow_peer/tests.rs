@@ -129,6 +129,24 @@ fn connections_that_do_nothing_but_wait_are_kept_for_it() {
 }
 
 #[test]
+fn a_connection_that_stays_and_asks_for_nothing_else_is_kept_for_waiting() {
+    // Older than the recording, each waits once, for most of it.
+    let once = |segments: u32| {
+        let mut f = pops(segments);
+        f.events.clear();
+        f.exchanges.truncate(2);
+        for row in &mut f.exchanges {
+            row.time_ns = row.began_ns + 5_000_000_000;
+            row.await_ns = 5_000_000_000;
+        }
+        f
+    };
+    let told = |f: &Fixture| found(f).iter().any(|f| f.cause == ID);
+    assert!(!told(&once(1)));
+    assert!(told(&once(9)), "quick ones as well");
+}
+
+#[test]
 fn where_the_one_that_answers_is_here_it_is_asked_itself() {
     let mut f = Fixture::new();
     f.listen(Listen::default());
