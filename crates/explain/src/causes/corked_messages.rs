@@ -67,7 +67,7 @@ fn find(story: &Story) -> Vec<Finding> {
             .kept
             .retain(|e| e.transfer.kept_back > 0 && story.dropped(e.conn) == 0);
     }
-    senders.retain(|s| s.samples().0 >= limits::A_FEW.count());
+    senders.retain(|s| s.samples().0 >= limits::A_FEW.count() && s.may_be_late());
     senders.iter().map(Sender::judge).collect()
 }
 
@@ -138,6 +138,17 @@ impl Sender<'_> {
     fn rows(&self) -> impl Iterator<Item = RowRef> + '_ {
         let rows = self.kept.iter().flat_map(|e| &e.transfer.kept_back_rows);
         rows.copied().take(SHOWN_ROWS)
+    }
+
+    /// Whether some of its exchanges took as long as the kernel keeps a message back, where these are known: between two
+    /// writes of an answer (TCP_CORK around sendfile) every sender keeps the end for a moment.
+    fn may_be_late(&self) -> bool {
+        let exchanges = self.story.exchanges_of(self.service);
+        exchanges.is_none_or(|e| {
+            // Of a multiplexed service there are none.
+            let known = e.response().is_some();
+            !known || e.as_long(limits::FIRST_PROBE.ns()) >= limits::A_FEW.count()
+        })
     }
 
     /// After this time the kernel sends it all the same, µs: the retransmission timeout, 200 ms at the least.

@@ -227,6 +227,12 @@ fn is_behind(end: &End) -> bool {
     })
 }
 
+/// Why a reader of so many bytes per second and transfer is not called slow.
+fn is_fast(per_s: f64) -> Option<&'static str> {
+    let fast = per_s >= limits::ANSWER_FAST.number();
+    fast.then_some("transfers of 1 Gbit/s and more keep their reader busy")
+}
+
 fn judge(reader: &Reader) -> Finding {
     let (scope, at, per_s) = (reader.scope(), reader.at, reader.rate());
     let rate = Quantity::rate(per_s);
@@ -257,7 +263,7 @@ fn judge(reader: &Reader) -> Finding {
             format!("{who} {from} {at} takes {rate}{each}; the senders wait for it."),
             format!("{who} takes {rate}{each}; the senders wait."),
         ])
-        .noted((per_s >= limits::ANSWER_FAST.number()).then_some("transfers of 1 Gbit/s and more keep their reader busy"))
+        .noted(is_fast(per_s))
         .fix(match &own_rate {
             Some(option) => [
                 format!("Raise {option} in the command line of {comm}: it limits itself."),

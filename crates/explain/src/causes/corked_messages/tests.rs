@@ -1,7 +1,7 @@
 //! C58 is named when the end of a message stays in its socket with nothing in flight, and not for other reasons.
 
 use recording::tables::Socket;
-use synth::{CLIENT, Fixture, Flow, Listen, SERVER, cases};
+use synth::{CLIENT, Fixture, Flow, Listen, RequestMix, SERVER, cases};
 
 use crate::causes::testing::{found, number, only, ruled_out};
 use crate::{Holds, Level, Number, explain};
@@ -43,6 +43,21 @@ fn without_a_cork_it_was_said_at_the_write() {
     assert!(f.title.contains("(MSG_MORE)"), "{}", f.title);
     // An earlier version did not record the option.
     only(&answers(|_| ()), ID);
+}
+
+#[test]
+fn answers_that_never_took_so_long_were_not_kept_back() {
+    let with = |usual: (u64, f64), slow: (u64, f64)| {
+        let mut f = answers(|s| s.corked = Some(true));
+        f.ask(RequestMix {
+            usual,
+            slow,
+            ..RequestMix::default()
+        });
+        found(&f).iter().any(|f| f.cause == ID)
+    };
+    assert!(!with((900, 20.0), (5, 60.0)));
+    assert!(with((900, 20.0), (30, 210.0)));
 }
 
 #[test]

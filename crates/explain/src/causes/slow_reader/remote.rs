@@ -29,7 +29,8 @@ pub(super) fn judge(story: &Story, remote: &HeldBack) -> Finding {
     let scope = senders(story, remote.netns, &remote.held, Some(resource));
     let windows = remote.held.iter();
     let window = Allowance::usual(windows.filter_map(|e| Allowance::of_window(story, e)));
-    let sent = Quantity::rate(rate(&remote.held));
+    let per_s = rate(&remote.held);
+    let sent = Quantity::rate(per_s);
     let says = format!(
         "{} of {} to it waited {waited} of their busy time for its window, at {sent} in total.",
         Quantity::count(n),
@@ -38,6 +39,7 @@ pub(super) fn judge(story: &Story, remote: &HeldBack) -> Finding {
     let held = remote.held.iter().map(|e| e.conn);
     Case::new(story, CAUSE, scope.clone())
         .layer(Layer::Peer)
+        .noted(super::is_fast(per_s / n.max(1) as f64))
         .placed(Place::ends(&remote.held))
         .title([
             format!("The peer {to} reads too slowly: senders wait {waited} of their busy time."),

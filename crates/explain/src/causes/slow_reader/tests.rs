@@ -157,6 +157,27 @@ fn the_sender_alone_tells_a_slow_reader_from_a_small_window() {
 }
 
 #[test]
+fn who_reads_a_gigabit_a_second_is_not_slow() {
+    let is_found = |times: u64, side: Option<u32>| {
+        let mut f = if side.is_some() {
+            sender_alone(20.0)
+        } else {
+            cases::slow_reader()
+        };
+        for s in &mut f.sockets {
+            s.bytes_received = s.bytes_received.map(|n| n * times);
+            s.bytes_acked = s.bytes_acked.map(|n| n * times);
+            s.snd_wnd = s.snd_wnd.map(|n| n.saturating_mul(times as u32));
+        }
+        found(&f).iter().any(|f| f.cause == ID)
+    };
+    for side in [None, Some(CLIENT)] {
+        assert!(is_found(1, side));
+        assert!(!is_found(2_000, side), "{side:?}");
+    }
+}
+
+#[test]
 fn who_passes_on_what_it_reads_is_not_slow_where_nobody_takes_it() {
     let mut f = cases::slow_reader();
     let rate = f.sockets.iter().filter_map(|s| s.bytes_received).max();
