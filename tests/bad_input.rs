@@ -52,7 +52,7 @@ fn unknown_names() {
     assert_eq!(output.status.code(), Some(2));
     let says = stderr(&output);
     assert!(
-        says.contains("gremlins") && says.contains("tail-loss"),
+        says.contains("gremlins") && says.contains("--symptom"),
         "{says}"
     );
     one_line(&["lab", "run", "no-such-scenario"], "no-such-scenario");
