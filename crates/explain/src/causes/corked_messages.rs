@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use analysis::account::{self, Role as Serves, ServiceKey};
+use analysis::account::{self, Exchanges, Role as Serves, ServiceKey};
 use analysis::stats::ratio;
 use analysis::words::rounded;
 
@@ -140,15 +140,21 @@ impl Sender<'_> {
         rows.copied().take(SHOWN_ROWS)
     }
 
-    /// Whether some of its exchanges took as long as the kernel keeps a message back, where these are known: between two
-    /// writes of an answer (TCP_CORK around sendfile) every sender keeps the end for a moment.
+    /// Whether some exchanges of its clients took as long as the kernel keeps a message back, where these are on this host:
+    /// between two writes of an answer (TCP_CORK around sendfile) every sender keeps the end for a moment. Its own
+    /// exchanges end when the answer is written.
     fn may_be_late(&self) -> bool {
-        let exchanges = self.story.exchanges_of(self.service);
-        exchanges.is_none_or(|e| {
-            // Of a multiplexed service there are none.
-            let known = e.response().is_some();
-            !known || e.as_long(limits::FIRST_PROBE.ns()) >= limits::A_FEW.count()
-        })
+        let asks_these = |e: &&Exchanges| {
+            let (netns, role, at) = e.service;
+            let near = |c: &Conn| c.local == at && (!at.is_loopback() || c.netns == netns);
+            role == Serves::Client && self.kept.iter().any(|end| near(end.conn))
+        };
+        let exchanges = self.story.exchanges().iter().filter(asks_these);
+        // Of a multiplexed service there are none.
+        let mut known = exchanges.filter(|e| e.response().is_some()).peekable();
+        let late = limits::FIRST_PROBE.ns();
+        known.peek().is_none()
+            || known.map(|e| e.as_long(late)).sum::<u64>() >= limits::A_FEW.count()
     }
 
     /// After this time the kernel sends it all the same, µs: the retransmission timeout, 200 ms at the least.
