@@ -33,7 +33,7 @@ pub(crate) const CAUSE: Cause = Cause {
         "IPReversePathFilter rises in nstat",
         "martian source in the kernel's log",
         "network is unreachable (ENETUNREACH), no route to host (EHOSTUNREACH)",
-        "connect: invalid argument (EINVAL), permission denied (EACCES) at once: a blackhole or prohibit route",
+        "connect: invalid argument (EINVAL) at once: a blackhole route",
         "connections hang after a route or a neighbour changed",
     ],
     rivals: &[],

@@ -142,10 +142,10 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
     let began = Instant::now();
     let mut explanation = explain::explain_with(&recording, &options.about(filter))?;
     let kept_as = named.or(args.output.as_ref());
-    if let Some(kept) = kept_as
-        .and_then(|kept| kept.to_str())
-        .filter(|kept| *kept != "-")
-    {
+    let kept_as = kept_as.and_then(|kept| kept.to_str());
+    if let Some(kept) = kept_as.filter(|kept| *kept != "-") {
+        // What a file is called may be the name of a host.
+        let kept = if args.live.redact { "RECORDING" } else { kept };
         explanation.looks_at(kept);
     }
     cli::detail(&format!("tcpwhy: explaining took {:.2?}", began.elapsed()));
