@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -204,6 +204,10 @@ pub fn record(
         stop: stop.clone(),
         ..args.what.options(filter, parts)
     };
+    // Attaching may take seconds, and would be for nothing.
+    if let Some(program) = args.command.first().filter(|program| !is_there(program)) {
+        bail!("{program}: command not found");
+    }
     let disk = Disk::new(kept.is_twice());
     if let Some(why) = disk.full(kept.beside(), 0) {
         bail!("{why}; record elsewhere with -o, or make room");
@@ -291,6 +295,17 @@ pub fn say_ready(target: Option<Target>) -> Result<()> {
     match target {
         Some(target) => target.write(|_| Ok(())).map(drop),
         None => Ok(()),
+    }
+}
+
+/// Whether execvp(3) would find a program.
+fn is_there(program: &str) -> bool {
+    let within = std::env::var_os("PATH");
+    let found = |dirs| std::env::split_paths(&dirs).any(|dir| dir.join(program).exists());
+    if program.contains('/') {
+        Path::new(program).exists()
+    } else {
+        within.is_none_or(found)
     }
 }
 
