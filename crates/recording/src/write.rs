@@ -133,9 +133,15 @@ impl Writer {
     /// Removes what was written: for a recording that failed before it began.
     pub fn discard(self) {
         if let Place::Dir(dir) | Place::Both(dir, _) = &self.place {
-            // We made the directory; what cannot be removed is the user's to see. A thread that has not ended yet may make
-            // a table's directory meanwhile, which is the last: it finds none to make more in.
-            let _ = fs::remove_dir_all(&**dir).or_else(|_| fs::remove_dir_all(&**dir));
+            // Threads that have not ended yet make directories of tables meanwhile: under another name they find none to
+            // make more in, and what one was just making is gone with the second attempt. We made the directory; what
+            // cannot be removed is the user's to see.
+            let mut name = dir.file_name().unwrap_or_default().to_os_string();
+            name.push(format!(".discarded-{}", std::process::id()));
+            let aside = dir.with_file_name(name);
+            let moved = fs::rename(&**dir, &aside).is_ok();
+            let left = if moved { &aside } else { &**dir };
+            let _ = fs::remove_dir_all(left).or_else(|_| fs::remove_dir_all(left));
         }
     }
 
