@@ -16,6 +16,7 @@ const NO_ROW: RowRef = RowRef {
 };
 /// Waits reported per exchange.
 const MAX_WAITS: usize = 3;
+
 /// A slow exchange.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
