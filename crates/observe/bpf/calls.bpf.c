@@ -260,7 +260,7 @@ static __always_inline void fill(struct tw_call *c, struct inside *in, struct ta
 	const struct sock_common *skc = &sk->__sk_common;
 
 	if (!sk) {
-		c->netns = task->nsproxy ? task->nsproxy->net_ns->ns.inum : 0;
+		c->netns = task_netns(task);
 		return;
 	}
 	c->sock = sock_id(sk);

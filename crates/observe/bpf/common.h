@@ -106,6 +106,11 @@ static __always_inline u8 fill_addrs(u8 local[16], u8 remote[16], const struct s
 	return 4;
 }
 
+static __always_inline u32 task_netns(struct task_struct *t)
+{
+	return BPF_CORE_READ(t, nsproxy, net_ns, ns.inum);
+}
+
 static __always_inline u64 sock_cgroup(const struct sock *sk)
 {
 	u64 word;

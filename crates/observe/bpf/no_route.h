@@ -20,8 +20,7 @@ static __always_inline bool is_connect(u8 protocol, __be16 sport, __be16 dport)
 /* The caller's event, as far as the two families share it; NULL when it is not wanted or lost. */
 static __always_inline struct tw_event *rejected(int error, __be16 dport)
 {
-	struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-	u32 netns = BPF_CORE_READ(task, nsproxy, net_ns, ns.inum);
+	u32 netns = task_netns((struct task_struct *)bpf_get_current_task());
 	struct tw_event *e;
 
 	if (!netns_ok(netns))

@@ -96,11 +96,6 @@ static __always_inline u64 task_cgroup(struct task_struct *t)
 	return BPF_CORE_READ(t, cgroups, dfl_cgrp, kn, id);
 }
 
-static __always_inline u32 task_netns(struct task_struct *t)
-{
-	return BPF_CORE_READ(t, nsproxy, net_ns, ns.inum);
-}
-
 static __always_inline bool begins(const char *name, const char *with)
 {
 #pragma unroll
