@@ -82,8 +82,8 @@ impl<'a> Inquiry<'a> {
 
     /// Whether a process is the command's: the one that was started, or one of its name that it may have started.
     pub(crate) fn ran(&self, pid: u32, comm: Option<&str>) -> bool {
-        let known = self.command.as_ref();
-        known.is_some_and(|(name, began)| *began != 0 && (pid == *began || comm == Some(name)))
+        let known = self.command.as_ref().filter(|(_, began)| *began != 0);
+        known.is_some_and(|(name, began)| pid == *began || pid > *began && comm == Some(name))
     }
 
     /// Whether it is about one of these ends.

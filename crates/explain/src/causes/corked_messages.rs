@@ -67,7 +67,7 @@ fn find(story: &Story) -> Vec<Finding> {
             .kept
             .retain(|e| e.transfer.kept_back > 0 && story.dropped(e.conn) == 0);
     }
-    senders.retain(|s| s.samples().0 >= limits::A_FEW.count() && s.may_be_late());
+    senders.retain(|s| s.is_kept());
     senders.iter().map(Sender::judge).collect()
 }
 
@@ -97,7 +97,16 @@ fn rule_out(whole: &Whole) -> Verdict {
     let senders = by_service(story);
     let here = senders.iter().map(|sender| {
         let (n, of) = sender.samples();
-        every([Test::events(n, of, &limits::A_FEW, kept_back(sender))])
+        let kept = Test::events(n, of, &limits::A_FEW, kept_back(sender));
+        let late = sender.late().map(|(late, of)| {
+            let step = say!(
+                "{late} of {answers} took 200 ms or longer for their clients, after which the kernel sends what is kept",
+                late = Quantity::count(late),
+                answers = Quantity::of(of, "answer")
+            );
+            Test::events(late, of, &limits::A_FEW, step)
+        });
+        every([kept].into_iter().chain(late))
     });
     // Who answers on another host has the message in its own socket.
     let away = story.exchanges().iter().filter(|e| {
@@ -140,21 +149,25 @@ impl Sender<'_> {
         rows.copied().take(SHOWN_ROWS)
     }
 
-    /// Whether some exchanges of its clients took as long as the kernel keeps a message back, where these are on this host:
-    /// between two writes of an answer (TCP_CORK around sendfile) every sender keeps the end for a moment. Its own
-    /// exchanges end when the answer is written.
-    fn may_be_late(&self) -> bool {
+    /// Whether samples found something kept back, and answers were as late.
+    fn is_kept(&self) -> bool {
+        let enough = |n: u64| n >= limits::A_FEW.count();
+        enough(self.samples().0) && self.late().is_none_or(|(late, _)| enough(late))
+    }
+
+    /// How many exchanges of its clients took as long as the kernel keeps a message back, of how many; `None` where these are
+    /// not on this host, or are multiplexed. Between two writes of an answer (TCP_CORK around sendfile) every sender keeps
+    /// the end for a moment; its own exchanges end when the answer is written.
+    fn late(&self) -> Option<(u64, u64)> {
         let asks_these = |e: &&Exchanges| {
             let (netns, role, at) = e.service;
             let near = |c: &Conn| c.local == at && (!at.is_loopback() || c.netns == netns);
             role == Serves::Client && self.kept.iter().any(|end| near(end.conn))
         };
         let exchanges = self.story.exchanges().iter().filter(asks_these);
-        // Of a multiplexed service there are none.
-        let mut known = exchanges.filter(|e| e.response().is_some()).peekable();
-        let late = limits::FIRST_PROBE.ns();
-        known.peek().is_none()
-            || known.map(|e| e.as_long(late)).sum::<u64>() >= limits::A_FEW.count()
+        let known = exchanges.filter(|e| e.response().is_some());
+        let each = known.map(|e| (e.as_long(limits::FIRST_PROBE.ns()), e.all.exchanges));
+        each.reduce(|sum, one| (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1)))
     }
 
     /// After this time the kernel sends it all the same, µs: the retransmission timeout, 200 ms at the least.

@@ -161,11 +161,16 @@ fn a_scan_that_comes_again_and_again_is_one_note() {
                 ..Dial::default()
             });
         }
-        found(&f).into_iter().filter(|f| f.cause == ID).count()
+        let explained = explain(&f.write().expect("writes")).expect("reads");
+        let notes = explained.notes.iter().filter(|n| n.cause == ID);
+        let titles: Vec<String> = notes.map(|n| n.title.clone()).collect();
+        let found = explained.findings.iter().filter(|f| f.cause == ID);
+        (found.count(), titles)
     };
-    assert_eq!(scan(40, 4), 0);
+    let note = "A scan: 40 closed ports of 10.79.0.1 were tried.";
+    assert_eq!(scan(40, 4), (0, vec![note.to_string()]));
     // Who misses some services comes back to them more often than there are.
-    assert_eq!(scan(3, 12), 3);
+    assert_eq!(scan(3, 12), (3, Vec::new()));
 }
 
 #[test]
