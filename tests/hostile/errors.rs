@@ -32,7 +32,8 @@ fn without_proc_that_is_what_it_says() {
 #[test]
 fn with_too_few_open_files_it_says_how_many_are_needed() {
     need_root();
-    for few in [16, 24] {
+    // Which file is the last one differs: libbpf survives the want of some, and fails later.
+    for few in 16..32 {
         let script = format!("ulimit -n {few}; exec TCPWHY record -o /tmp/none-$$.tcpwhy");
         let text = complaint(&script);
         assert!(text.contains("ulimit -n "), "{few}: {text}");

@@ -382,8 +382,15 @@ struct sk_buff {
 };
 
 /* What a thread that is in poll or select keeps on its kernel stack. */
+struct list_head {
+	struct list_head *next, *prev;
+};
+struct wait_queue_entry {
+	struct list_head entry;
+};
 struct poll_table_entry {
 	struct file *filp;
+	struct wait_queue_entry wait;
 };
 struct poll_wqueues {
 	struct task_struct *polling_task;

@@ -73,6 +73,15 @@ static __always_inline u64 stack_pointer(struct task_struct *t)
 	return 0;
 }
 
+/* Whether this is an entry of a wait queue. The table of an earlier call may still lie where no later frame has written,
+ * and its file may have been opened again; its entries were taken out of their queues. */
+static __always_inline bool is_queued(struct poll_table_entry *e)
+{
+	struct list_head *own = __builtin_preserve_access_index(&e->wait.entry);
+
+	return BPF_CORE_READ(e, wait.entry.next, prev) == own;
+}
+
 /* The table of poll or select names its thread, and the files that it waits for: found by that name. The thread is off
  * the CPU, so that its stack stays as it is. */
 static __always_inline void polled_names(struct tw_wait *w, struct task_struct *t)
@@ -100,7 +109,7 @@ static __always_inline void polled_names(struct tw_wait *w, struct task_struct *
 		for (u32 j = 0; j < MAX_POLLED; j++) {
 			struct poll_table_entry *e = (void *)(files + j * entry);
 
-			if ((int)j < n && asks_names(w, BPF_CORE_READ(e, filp)))
+			if ((int)j < n && is_queued(e) && asks_names(w, BPF_CORE_READ(e, filp)))
 				return;
 		}
 	}

@@ -14,7 +14,10 @@ impl Error {
             Error::Bpf { .. } | Error::System { .. } | Error::Recording(_) | Error::Kernel(_)
         );
         let text = self.reason();
-        if !is_kind || !TOO_MANY_FILES.iter().any(|words| text.contains(words)) {
+        // libbpf goes on where a file that it only tries something with does not open, and fails later for a reason of
+        // its own.
+        let starved = matches!(self, Error::Bpf { .. }) && limits::files() < limits::ATTACHED;
+        if !is_kind || !(starved || TOO_MANY_FILES.iter().any(|words| text.contains(words))) {
             return self;
         }
         let what = match self {

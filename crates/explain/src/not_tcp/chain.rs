@@ -123,8 +123,13 @@ impl<'a> Chain<'a> {
 fn own_share(asked: &Service) -> f64 {
     asked.requests.as_ref().map_or(1.0, |r| {
         let network = r.whose_s.network + connecting_s(asked);
-        1.0 - network / (r.total_s + connecting_s(asked)).max(f64::MIN_POSITIVE)
+        1.0 - network / (all_waited_s(r) + connecting_s(asked)).max(f64::MIN_POSITIVE)
     })
+}
+
+/// How long all requests waited, those that were given up included (a proxy's timeout), s.
+fn all_waited_s(r: &Requests) -> f64 {
+    r.total_s + r.given_up_s
 }
 
 /// How long connecting to a place took in all, s.
@@ -150,10 +155,12 @@ pub(super) fn asks<'a>(
 fn awaited<'a>(services: &'a [Service], server: &Service) -> Option<(&'a Service, f64)> {
     let r = server.requests.as_ref()?;
     let asked = asks(services, server);
-    let exchanges: u64 = asked.clone().map(|(_, r)| r.exchanges).sum();
-    let waited = asked.clone().map(|(s, r)| r.total_s + connecting_s(s));
+    let exchanges: u64 = asked.clone().map(|(_, r)| r.exchanges + r.given_up).sum();
+    let waited = asked
+        .clone()
+        .map(|(s, r)| all_waited_s(r) + connecting_s(s));
     let waited_s: f64 = waited.sum();
-    let most = asked.max_by(|a, b| a.1.total_s.total_cmp(&b.1.total_s));
+    let most = asked.max_by(|a, b| all_waited_s(a.1).total_cmp(&all_waited_s(b.1)));
     let often = limits::MOST.reached(exchanges, r.exchanges);
     let long = limits::MOST.reached(waited_s, r.whose_s.application);
     // One each, but for those that had begun before the recording, or were under way at its end.

@@ -121,6 +121,21 @@ fn a_proxy_is_not_blamed_for_whom_it_asks() {
 }
 
 #[test]
+fn a_proxy_that_gives_up_on_its_server_is_not_blamed() {
+    let mut backend = asked("10.0.0.9:8081", "haproxy", 0, 0.0);
+    let r = backend.requests.as_mut().unwrap();
+    (r.given_up, r.given_up_s) = (100, 99.0);
+    let told = of_services(&[served("0.0.0.0:8080", "haproxy", 100, 1.0), backend]).unwrap();
+    assert!(
+        told.says.starts_with(
+            "10.0.0.9:8081, behind haproxy (pid 7) at 0.0.0.0:8080, takes 990 ms of 1 s"
+        ),
+        "{}",
+        told.says
+    );
+}
+
+#[test]
 fn a_far_backend_is_not_slow() {
     let far = |each_s: f64, network: f64, connecting_ns: u64| {
         let mut backend = asked("10.0.0.9:8081", "haproxy", 100, each_s);

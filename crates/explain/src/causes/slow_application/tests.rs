@@ -89,11 +89,27 @@ fn requests_that_callers_give_up_are_told() {
     };
     let f = only(&asked(busy), ID);
     assert_eq!(f.confidence.level, Level::Medium, "{:?}", f.confidence);
-    // A few; soon after; and what may be a protocol without answers.
-    for well in [(4, 500.0, 96), (30, 150.0, 970), (30, 2_000.0, 0)] {
+    // A few; soon after.
+    for well in [(4, 500.0, 96), (30, 150.0, 970)] {
         let (n, ms, usual) = well;
         assert!(found(&asked(given_up(n, ms, usual))).is_empty(), "{well:?}");
     }
+    // Nothing was ever answered, and the clients, which know how long they wait, are here; else it may be a protocol
+    // without answers.
+    let none = asked(given_up(30, 2_000.0, 0));
+    assert!(
+        only(&none, ID)
+            .title
+            .contains("leaves 100 % of its requests unanswered")
+    );
+    // Its process gives up requests of its own: the one that it asks is told.
+    let mut proxy = none.clone();
+    let asked = proxy.exchanges.iter_mut().filter(|x| x.role == Role::Client);
+    asked.for_each(|x| x.pid = Some(812));
+    assert!(found(&proxy).iter().all(|f| f.cause != ID));
+    let mut alone = none;
+    alone.seen_from(SERVER);
+    assert!(found(&alone).is_empty());
 }
 
 /// From the fifth second on it answers nothing, and this many requests wait at the end of each second.

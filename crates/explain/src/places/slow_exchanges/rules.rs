@@ -137,8 +137,16 @@ impl SlowService<'_> {
             }
             // Requests that are never answered may belong to a protocol without answers: the client knows how long it
             // waits for one. Closing after the same time again and again, and one that a person notices, is its timeout;
-            // one of a second shows as less, as connecting came first.
+            // one of a second shows as less, as connecting came first. Where the clients are on this host, the server is told
+            // what they know.
             (_, Role::Client) => alike && longest >= limits::NOTICED.ns(),
+            (_, Role::Server) => {
+                let here = |t: &Told| t.end.and_then(|id| self.story.conn(id)?.peer).is_some();
+                alike
+                    && longest >= limits::NOTICED.ns()
+                    && told.clone().all(here)
+                    && !told.clone().any(|t| self.passes_on(t))
+            }
             _ => false,
         };
         if !long || share < limits::MOST.share() {
@@ -149,6 +157,15 @@ impl SlowService<'_> {
         let longer = waited_ns.saturating_sub(usual);
         (self.count, self.lost_ns) = (count, (longer as f64 * share) as u64);
         true
+    }
+
+    /// Whether the process that had a request gave up one of its own, as a proxy does whose caller leaves: whom it asked is
+    /// told.
+    fn passes_on(&self, told: &Told) -> bool {
+        let asked = self.story.exchanges().iter();
+        let asked = asked.filter(|e| e.role() == Role::Client);
+        let mut asked = asked.flat_map(|e| &e.slowest);
+        told.x.pid.is_some() && asked.any(|(_, x)| x.pid == told.x.pid && x.given_up == Some(true))
     }
 
     /// The same where requests overlap, for those on connections that never got a byte.
