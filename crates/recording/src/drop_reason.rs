@@ -231,6 +231,7 @@ reasons! {
     Device {
         FULL_RING "the device's ring was full"
         NOMEM "there was no memory for it"
+        SKB_RX_HEADROOM "no header found room in front of it as it came in"
         PFMEMALLOC "it lies in memory that is kept for emergencies"
         DEV_READY "the device is not up"
         DEV_HDR "the driver's header is not valid"
