@@ -28,6 +28,8 @@ pub struct Ledger {
     /// Up to when it is filled in.
     upto_ns: u64,
     last: Seen,
+    /// When data was last seen to go out, and to come in, between two samples, ns.
+    moved_ns: (Option<u64>, Option<u64>),
     rwnd_us: u64,
     sndbuf_us: u64,
     acked: u64,
@@ -51,6 +53,7 @@ impl Ledger {
             received_ns: 0,
             upto_ns: since_ns,
             last: now,
+            moved_ns: (None, None),
             rwnd_us: 0,
             sndbuf_us: 0,
             acked: row.bytes_acked.unwrap_or(0),
@@ -66,6 +69,8 @@ impl Ledger {
             ledger.segments = segments(row);
         }
         ledger.sample(row);
+        // What went before the first sample may be a greeting.
+        ledger.moved_ns = (None, None);
         ledger
     }
 
@@ -94,6 +99,9 @@ impl Ledger {
         };
         let sent = moved(row.last_data_sent_ms, row.data_segs_out);
         let received = moved(row.last_data_recv_ms, row.data_segs_in);
+        let since = |at: Option<u64>| at.filter(|ns| *ns > from);
+        self.moved_ns.0 = since(sent).or(self.moved_ns.0);
+        self.moved_ns.1 = since(received).or(self.moved_ns.1);
         let (first, second, between) = match (sent, received) {
             (Some(s), Some(r)) if goes_on => (s.min(r), s.max(r), now),
             (Some(s), Some(r)) if r <= s => (r, s, Seen::Received),
@@ -184,6 +192,15 @@ impl Ledger {
         spent
     }
 
+    /// When the server's data last moved between two samples, ns: it answers, whatever was asked since.
+    pub(crate) fn answered_ns(&self, role: Role) -> Option<u64> {
+        match role {
+            Role::Server => self.moved_ns.0,
+            Role::Client => self.moved_ns.1,
+            Role::Unknown => None,
+        }
+    }
+
     /// What the last sample shows.
     pub(crate) fn last(&self, role: Role) -> State {
         self.last.state(role)
@@ -264,6 +281,27 @@ mod tests {
         let spent = server.spent(Role::Server, 2 * S);
         assert_eq!(spent.of(State::Owing), S / 5);
         assert_eq!(spent.total(), 2 * S);
+    }
+
+    #[test]
+    fn an_answer_that_a_request_follows_at_once_was_given() {
+        let at = |time_ns, words, sent_ms, received_ms| Socket {
+            data_segs_in: Some(words + 1),
+            data_segs_out: Some(words),
+            last_ack_recv_ms: Some(received_ms),
+            unacked: Some(0),
+            ..sampled(time_ns, sent_ms, received_ms)
+        };
+        // What went before the first sample may be a greeting.
+        let mut server = Ledger::begin(&at(S, 1, 500, 400), 0, true);
+        assert_eq!(server.answered_ns(Role::Server), None);
+        server.sample(&at(2 * S, 1, 1_500, 1_400));
+        assert_eq!(server.answered_ns(Role::Server), None);
+        // A long poll ends, and the next begins in the same tick.
+        server.sample(&at(3 * S, 2, 300, 300));
+        server.sample(&at(9 * S, 2, 6_300, 6_300));
+        assert_eq!(server.last(Role::Server), State::Owing);
+        assert_eq!(server.answered_ns(Role::Server), Some(3 * S - 300 * MS));
     }
 
     #[test]

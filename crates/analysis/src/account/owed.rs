@@ -30,6 +30,7 @@ impl Owed {
         let Some((last, ledger)) = sampled.and_then(|s| Some((s.last, s.ledger.as_ref()?))) else {
             return;
         };
+        self.answered(ledger.answered_ns(role).filter(|_| both_ways));
         match ledger.last(role) {
             State::Owing | State::Awaiting if last.all_acked => {
                 self.ends.extend(last.spoke_ns.map(|ns| (id, ns)));

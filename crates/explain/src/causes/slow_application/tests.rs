@@ -104,7 +104,10 @@ fn requests_that_callers_give_up_are_told() {
     );
     // Its process gives up requests of its own: the one that it asks is told.
     let mut proxy = none.clone();
-    let asked = proxy.exchanges.iter_mut().filter(|x| x.role == Role::Client);
+    let asked = proxy
+        .exchanges
+        .iter_mut()
+        .filter(|x| x.role == Role::Client);
     asked.for_each(|x| x.pid = Some(812));
     assert!(found(&proxy).iter().all(|f| f.cause != ID));
     let mut alone = none;
