@@ -46,6 +46,9 @@ pub enum Error {
     /// Refuses to write into something that exists.
     #[error("{0}: exists already; choose another name with -o, or remove it")]
     Exists(PathBuf),
+    /// What shall be read as one does not belong together.
+    #[error("cannot be read as one recording: {0}")]
+    Apart(&'static str),
     /// Nobody reads the live recording any more.
     #[error("the reader of the live recording has gone")]
     Closed,

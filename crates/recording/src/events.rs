@@ -2,7 +2,6 @@
 
 use arrow_array::Array;
 
-use crate::span::Span;
 use crate::tables::Event;
 use crate::{Ahead, Batch, Error, RowRef, Scan};
 
@@ -16,8 +15,6 @@ const MOST_BYTES: usize = 96 << 20;
 /// each with the row's place.
 pub struct Events {
     batches_ahead: Ahead<Result<Batch<Event>, Error>>,
-    /// The time that is asked for; `None` for all of it.
-    span: Option<Span>,
     /// Read, and of the next segment.
     ahead: Option<Batch<Event>>,
     batches: Vec<Batch<Event>>,
@@ -26,10 +23,9 @@ pub struct Events {
 }
 
 impl Events {
-    pub(crate) fn new(scan: Scan<Event>, span: Option<Span>) -> Events {
+    pub(crate) fn new(scan: Scan<Event>) -> Events {
         Events {
             batches_ahead: Ahead::new(scan),
-            span,
             ahead: None,
             batches: Vec::new(),
             order: Vec::new(),
@@ -39,7 +35,7 @@ impl Events {
     /// The same of one batch.
     pub fn of(batch: Batch<Event>) -> impl Iterator<Item = (RowRef, Event)> {
         let batches = vec![batch];
-        let mut order = order(&batches, None);
+        let mut order = order(&batches);
         std::iter::from_fn(move || Some(step(&batches, order.pop()?)))
     }
 
@@ -60,7 +56,7 @@ impl Events {
             bytes += batch.bytes;
             self.batches.push(batch);
         }
-        self.order = order(&self.batches, self.span);
+        self.order = order(&self.batches);
         Ok(!self.batches.is_empty())
     }
 }
@@ -82,8 +78,8 @@ impl Iterator for Events {
     }
 }
 
-/// The steps of all rows that are within the span, last first.
-fn order(batches: &[Batch<Event>], span: Option<Span>) -> Vec<(u64, u32, u32, u8)> {
+/// The steps of all rows that are within the time that is asked for, last first.
+fn order(batches: &[Batch<Event>]) -> Vec<(u64, u32, u32, u8)> {
     let mut order = Vec::with_capacity(batches.iter().map(Batch::len).sum());
     for (b, batch) in batches.iter().enumerate() {
         let r = &batch.reader;
@@ -91,7 +87,7 @@ fn order(batches: &[Batch<Event>], span: Option<Span>) -> Vec<(u64, u32, u32, u8
             let row = batch.index(i);
             let mut steps = 0;
             let mut step = |time_ns| {
-                if span.is_none_or(|span| span.holds(time_ns)) {
+                if batch.span.is_none_or(|span| span.holds(time_ns)) {
                     order.push((time_ns, b as u32, i as u32, steps));
                 }
                 steps += 1;

@@ -113,9 +113,18 @@ pub(crate) struct TableDir {
 impl TableDir {
     /// Of the recording in `dir`, which errors call `shown`; `None` when the table was never written.
     pub(crate) fn open(dir: &Path, shown: &Path, table: &str) -> Result<Option<TableDir>, Error> {
-        let path = shown.join(table);
         let recording = open_given_dir(dir).map_err(Error::io(shown))?;
-        let fd = open_dir(&recording, table, &path)?;
+        TableDir::within(&recording, shown, table)
+    }
+
+    /// The same of a recording whose directory is open.
+    pub(crate) fn within(
+        recording: &OwnedFd,
+        shown: &Path,
+        table: &str,
+    ) -> Result<Option<TableDir>, Error> {
+        let path = shown.join(table);
+        let fd = open_dir(recording, table, &path)?;
         Ok(fd.map(|fd| TableDir { fd, path }))
     }
 

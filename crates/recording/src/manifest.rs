@@ -1,10 +1,11 @@
 //! `manifest.json`: what a recording is of: host, kernel, clock, namespaces, sources, own cost.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::fs;
 use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
@@ -154,6 +155,21 @@ impl Source {
         }
     }
 
+    /// What it says of the next recording, which follows: what it gives of one of them only, it does not give.
+    fn follow(&mut self, next: Source) {
+        self.lost += next.lost;
+        if next.verdict != Verdict::Attached {
+            self.verdict = next.verdict;
+        }
+        self.shed = self.shed.take().or(next.shed);
+        self.least_ns = self.least_ns.max(next.least_ns);
+    }
+
+    /// There was none for a part of the time: why it is not to be relied on.
+    fn only_in_part(&mut self, why: &str) {
+        self.shed.get_or_insert_with(|| why.into());
+    }
+
     /// The same source, and what it lost.
     pub fn with_lost(self, lost: u64) -> Source {
         Source { lost, ..self }
@@ -201,6 +217,18 @@ pub struct OwnCost {
     pub longest_snapshot_us: u64,
 }
 
+impl OwnCost {
+    /// What the next recording cost, which follows.
+    fn follow(&mut self, next: &OwnCost) {
+        self.user_ms += next.user_ms;
+        self.system_ms += next.system_ms;
+        self.max_rss_bytes = self.max_rss_bytes.max(next.max_rss_bytes);
+        self.ring_bytes = self.ring_bytes.max(next.ring_bytes);
+        self.longest_round_us = self.longest_round_us.max(next.longest_round_us);
+        self.longest_snapshot_us = self.longest_snapshot_us.max(next.longest_snapshot_us);
+    }
+}
+
 impl Manifest {
     /// The same as sentences are made of it: without backquotes.
     pub(crate) fn for_sentences(&self) -> Manifest {
@@ -240,6 +268,38 @@ impl Manifest {
     /// How long the recording is; of one that was cut short, as far as is known.
     pub fn length(&self) -> Duration {
         Duration::from_nanos(self.end_ns.saturating_sub(self.start_ns))
+    }
+
+    /// What the next recording of the same host says as well, which follows this one.
+    pub(crate) fn follow(&mut self, next: Manifest) -> Result<(), Error> {
+        if next.host.boot_id != self.host.boot_id {
+            return Err(Error::Apart(
+                "recordings of several hosts, or of several starts of one",
+            ));
+        }
+        let mut inodes: HashSet<u32> = self.namespaces.iter().map(|n| n.inode).collect();
+        let namespaces = next.namespaces.into_iter();
+        self.namespaces
+            .extend(namespaces.filter(|n| inodes.insert(n.inode)));
+        for before in &mut self.sources {
+            if !next.sources.iter().any(|s| s.name == before.name) {
+                before.only_in_part("it was not recorded to the end");
+            }
+        }
+        for mut source in next.sources {
+            let before = self.sources.iter_mut().find(|s| s.name == source.name);
+            match before {
+                Some(before) => before.follow(source),
+                None => {
+                    source.only_in_part("it was not recorded from the beginning");
+                    self.sources.push(source);
+                }
+            }
+        }
+        self.end_ns = next.end_ns;
+        self.complete = next.complete;
+        self.cost.follow(&next.cost);
+        Ok(())
     }
 
     /// The namespaces that `words` name: by the name they had, or by inode number.
@@ -341,8 +401,17 @@ impl Manifest {
             std::io::ErrorKind::NotADirectory => foreign("this is a file, not a directory"),
             _ => Error::io(shown)(e),
         })?;
+        Manifest::read_in(&within, shown)
+    }
+
+    /// The same of a recording whose directory is open.
+    pub(crate) fn read_in(within: &OwnedFd, shown: &Path) -> Result<Manifest, Error> {
+        let foreign = |why: &str| Error::Foreign {
+            path: shown.to_path_buf(),
+            why: why.into(),
+        };
         let path = shown.join(MANIFEST);
-        let file = open_file(&within, MANIFEST, &path)?;
+        let file = open_file(within, MANIFEST, &path)?;
         let (file, size) = file.ok_or_else(|| foreign("it has no manifest.json"))?;
         if size > limits::MANIFEST {
             return Err(Error::damaged(&path, "larger than a manifest can be"));

@@ -1,14 +1,17 @@
 //! A recording opened for reading. Everything in it is hostile: damage gives an error that names
 //! the file.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use parquet::arrow::arrow_reader::RowSelection;
 
+use rustix::fs::{FlockOperation, flock};
+
 use crate::events::Events;
-use crate::files::TableDir;
+use crate::files::open_given_dir;
 use crate::guard::guarded;
+use crate::leg::{self, Leg};
 use crate::mapping::Mapping;
 use crate::scan::{Batch, Scan};
 use crate::segment::SegmentFile;
@@ -18,11 +21,10 @@ use crate::unpack::Unpacked;
 use crate::{Error, Filter, Manifest, Redactor, RowRef, Scratch, tables};
 
 /// A recording opened for reading.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Recording {
-    dir: PathBuf,
-    /// What errors call it: of one that was unpacked the file that the user named.
-    shown: PathBuf,
+    /// Where it is: one directory, or several that follow each other. There is at least one.
+    legs: Vec<Leg>,
     /// Where it was unpacked: kept as long as it is read.
     unpacked: Option<Arc<Unpacked>>,
     /// What it is of.
@@ -30,8 +32,6 @@ pub struct Recording {
     redactor: Option<Arc<Redactor>>,
     /// Sentences are made of what is read.
     for_sentences: bool,
-    /// The time that is read; `None` for all of it.
-    span: Option<Span>,
     /// Segments at the ends of its tables that are passed over.
     torn: usize,
 }
@@ -49,30 +49,36 @@ impl Recording {
     }
 
     pub(crate) fn new(dir: &Path, manifest: Manifest) -> Recording {
-        Recording {
+        let leg = Leg {
             dir: dir.to_path_buf(),
             shown: dir.to_path_buf(),
+            complete: manifest.complete,
+            span: None,
+            held: None,
+        };
+        Recording {
+            legs: vec![leg],
             unpacked: None,
             manifest,
             redactor: None,
             for_sentences: false,
-            span: None,
             torn: 0,
         }
     }
 
     /// Passes over what never got to the disk.
     fn without_torn(mut self) -> Recording {
-        if self.manifest.complete {
+        let leg = &self.legs[0];
+        if leg.complete {
             return self;
         }
         let mut ends = Vec::new();
         for table in tables::ALL {
             // What cannot be read here is told by who reads the table.
-            let Ok(Some(dir)) = TableDir::open(&self.dir, &self.shown, table.name) else {
+            let Ok(Some(dir)) = leg.table(table.name) else {
                 continue;
             };
-            let (Ok(all), Ok(whole)) = (dir.numbers(), self.whole(&dir)) else {
+            let (Ok(all), Ok(whole)) = (dir.numbers(), leg.whole(&dir)) else {
                 continue;
             };
             self.torn += all.len().saturating_sub(whole.len());
@@ -91,19 +97,6 @@ impl Recording {
         self
     }
 
-    /// The numbers of the segments of a table that are read, in order.
-    fn whole(&self, dir: &TableDir) -> Result<Vec<u32>, Error> {
-        let mut numbers = dir.numbers()?;
-        if !self.manifest.complete {
-            while let Some(&last) = numbers.last()
-                && SegmentFile::is_torn(dir, last)
-            {
-                numbers.pop();
-            }
-        }
-        Ok(numbers)
-    }
-
     /// Unpacks a recording that is one file (see [`pack`](crate::pack)), plain or gzip'ed, into `scratch`, which
     /// stays as long as it is read; errors call it `name`. The file is hostile: nothing but files of a
     /// recording is made, and no more than a bound. One that is cut short reads as far as it is whole.
@@ -120,12 +113,48 @@ impl Recording {
         let unpacked = Unpacked::of(input, name, scratch)?;
         let mut manifest = Manifest::read_as(&dir, name)?;
         unpacked.cut(&mut manifest);
-        Ok(Recording {
-            shown: name.to_path_buf(),
-            unpacked: Some(Arc::new(unpacked)),
-            ..Recording::new(&dir, manifest)
+        let mut recording = Recording::new(&dir, manifest);
+        recording.legs[0].shown = name.to_path_buf();
+        recording.unpacked = Some(Arc::new(unpacked));
+        Ok(recording.without_torn())
+    }
+
+    /// Opens the recording at `dir`, which somebody may replace by a copy of it while it is read: what was opened is read on,
+    /// and a lock says as long that it is read.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Recording::open`].
+    pub fn hold(dir: &Path) -> Result<Recording, Error> {
+        let held = open_given_dir(dir).map_err(Error::io(dir))?;
+        // Where there are no locks, it is read without one.
+        let _ = flock(&held, FlockOperation::NonBlockingLockShared);
+        let manifest = Manifest::read_in(&held, dir)?;
+        let mut recording = Recording::new(dir, manifest);
+        recording.legs[0].held = Some(Arc::new(held));
+        Ok(recording.without_torn())
+    }
+
+    /// Recordings of one host since it was started, in order of time, as one: each is read up to where the next begins.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or they are of several hosts or starts of one.
+    pub fn joined(parts: Vec<Recording>) -> Result<Recording, Error> {
+        let starts: Vec<u64> = parts.iter().map(|r| r.manifest.start_ns).collect();
+        let ends = starts.iter().skip(1).map(|next| next.saturating_sub(1));
+        let ends = ends.chain([u64::MAX]);
+        let parts = parts.iter().zip(ends);
+        let mut parts = parts.map(|(part, end)| part.within(part.manifest.start_ns, end));
+        let Some(mut joined) = parts.next() else {
+            return Err(Error::Apart("no recordings"));
+        };
+        for part in parts {
+            joined.manifest.follow(part.manifest)?;
+            joined.legs.extend(part.legs);
+            joined.torn += part.torn;
         }
-        .without_torn())
+        Ok(joined)
     }
 
     /// How many segments at the ends of its tables are passed over, as they are empty or cut.
@@ -143,33 +172,31 @@ impl Recording {
     /// said once ([settings](crate::tables::Setting), [holders](crate::tables::Holder)) was said before, and
     /// of what is sampled the value at the beginning counts as well.
     pub fn within(&self, from_ns: u64, to_ns: u64) -> Recording {
-        let mut manifest = self.manifest.clone();
+        let mut part = self.clone();
+        let manifest = &mut part.manifest;
         manifest.start_ns = from_ns.max(manifest.start_ns);
         manifest.end_ns = to_ns.min(manifest.end_ns);
-        Recording {
-            dir: self.dir.clone(),
-            shown: self.shown.clone(),
-            unpacked: self.unpacked.clone(),
-            redactor: self.redactor.clone(),
-            for_sentences: self.for_sentences,
-            torn: self.torn,
-            span: Some(Span { from_ns, to_ns }),
-            manifest,
+        for leg in &mut part.legs {
+            let all = Span {
+                from_ns: 0,
+                to_ns: u64::MAX,
+            };
+            let span = leg.span.unwrap_or(all);
+            leg.span = Some(Span {
+                from_ns: from_ns.max(span.from_ns),
+                to_ns: to_ns.min(span.to_ns),
+            });
         }
+        part
     }
 
     /// The same recording as sentences are made of it: none of its texts, in the manifest and in every row that is
     /// read, has a [backquote](without_backquotes). In a sentence these enclose commands, and a name must not make one.
     pub fn for_sentences(&self) -> Recording {
         Recording {
-            dir: self.dir.clone(),
-            shown: self.shown.clone(),
-            unpacked: self.unpacked.clone(),
-            redactor: self.redactor.clone(),
             for_sentences: true,
-            torn: self.torn,
-            span: self.span,
             manifest: self.manifest.for_sentences(),
+            ..self.clone()
         }
     }
 
@@ -191,9 +218,9 @@ impl Recording {
         Ok((self, filter))
     }
 
-    /// The recording's directory, or where it was unpacked.
+    /// The recording's directory, or where it was unpacked; the first where there are several.
     pub fn dir(&self) -> &Path {
-        &self.dir
+        &self.legs[0].dir
     }
 
     /// The numbers of the sealed segments of a table, in order. One that was never written has none.
@@ -202,8 +229,14 @@ impl Recording {
     ///
     /// The directory of the table cannot be read.
     pub fn segments(&self, table: &str) -> Result<Vec<u32>, Error> {
-        let dir = TableDir::open(&self.dir, &self.shown, table)?;
-        dir.map_or(Ok(Vec::new()), |dir| self.whole(&dir))
+        let mut segments = Vec::new();
+        for (at, leg) in self.legs.iter().enumerate() {
+            if let Some(dir) = leg.table(table)? {
+                let whole = leg.whole(&dir)?.into_iter();
+                segments.extend(whole.map(|number| leg::base(at).saturating_add(number)));
+            }
+        }
+        Ok(segments)
     }
 
     /// All rows of a table, in batches, in order of time within each group of rows; of `event` only
@@ -213,15 +246,11 @@ impl Recording {
     ///
     /// The directory of the table cannot be read. What is wrong with a segment comes with its batch.
     pub fn scan<T: Table>(&self) -> Result<Scan<T>, Error> {
-        let dir = TableDir::open(&self.dir, &self.shown, T::INFO.name)?;
-        let segments = dir.as_ref().map(|dir| self.whole(dir)).transpose()?;
-        let mapping = self.mapping::<T>();
-        Ok(Scan::new(
-            dir,
-            segments.unwrap_or_default(),
-            mapping,
-            self.span,
-        ))
+        let mut wanted = Vec::new();
+        for (at, leg) in self.legs.iter().enumerate() {
+            wanted.extend(leg.wanted(&T::INFO, at)?);
+        }
+        Ok(Scan::new(wanted, self.mapping::<T>()))
     }
 
     fn mapping<T: Table>(&self) -> Mapping {
@@ -234,7 +263,7 @@ impl Recording {
     ///
     /// The directory of the table cannot be read. What is wrong with a segment comes with its events.
     pub fn events(&self) -> Result<Events, Error> {
-        Ok(Events::new(self.scan()?, self.span))
+        Ok(Events::new(self.scan()?))
     }
 
     /// How many rows a segment of a table has; `None` when there is no such segment.
@@ -247,7 +276,8 @@ impl Recording {
     }
 
     fn segment(&self, table: &str, number: u32) -> Result<Option<SegmentFile>, Error> {
-        match TableDir::open(&self.dir, &self.shown, table)? {
+        let (at, number) = leg::place(number, self.legs.len());
+        match self.legs[at].table(table)? {
             Some(dir) => SegmentFile::open(&dir, number),
             None => Ok(None),
         }

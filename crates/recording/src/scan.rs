@@ -7,8 +7,8 @@ use std::path::Path;
 use arrow_array::RecordBatch;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 
-use crate::files::TableDir;
 use crate::guard::guarded;
+use crate::leg::Wanted;
 use crate::mapping::Mapping;
 use crate::segment::{SegmentFile, wrong_column};
 use crate::span::{Span, times};
@@ -17,21 +17,21 @@ use crate::{Error, RowRef, limits};
 
 /// The batches of a table.
 pub struct Scan<T> {
-    /// `None` when the table was never written.
-    dir: Option<TableDir>,
-    segments: std::vec::IntoIter<u32>,
+    wanted: std::vec::IntoIter<Wanted>,
     open: Option<OpenSegment>,
     /// Of the segments opened so far.
     rows: u64,
     bytes: u64,
     mapping: Mapping,
-    /// The time that is asked for; `None` for all of it.
-    span: Option<Span>,
     row: PhantomData<T>,
 }
 
 struct OpenSegment {
     file: SegmentFile,
+    /// What rows of it are named by.
+    segment: u32,
+    /// The time that is asked for; `None` for all of it.
+    span: Option<Span>,
     next_group: usize,
     /// A group, and how many of its rows are still to come.
     group: Option<(ParquetRecordBatchReader, usize)>,
@@ -48,6 +48,8 @@ pub struct Batch<T: Table> {
     len: usize,
     /// Which rows those are; `None` for all.
     kept: Option<Vec<u32>>,
+    /// The time that was asked for; `None` for all of it.
+    pub(crate) span: Option<Span>,
 }
 
 impl<T: Table> Batch<T> {
@@ -66,6 +68,7 @@ impl<T: Table> Batch<T> {
             first_row,
             len: batch.num_rows(),
             kept: None,
+            span: None,
         })
     }
 
@@ -85,6 +88,7 @@ impl<T: Table> Batch<T> {
                 .collect()
         });
         let mut batch = Batch::of(batch, path, segment, first_row)?;
+        batch.span = span;
         if let Some(kept) = kept.filter(|kept| kept.len() < batch.len) {
             (batch.len, batch.kept) = (kept.len(), Some(kept));
         }
@@ -120,21 +124,14 @@ impl<T: Table> Batch<T> {
 }
 
 impl<T: Table> Scan<T> {
-    /// Of these segments of a table's directory.
-    pub(crate) fn new(
-        dir: Option<TableDir>,
-        segments: Vec<u32>,
-        mapping: Mapping,
-        span: Option<Span>,
-    ) -> Scan<T> {
+    /// Of these segments, one after the other.
+    pub(crate) fn new(wanted: Vec<Wanted>, mapping: Mapping) -> Scan<T> {
         Scan {
-            dir,
-            segments: segments.into_iter(),
+            wanted: wanted.into_iter(),
             open: None,
             rows: 0,
             bytes: 0,
             mapping,
-            span: span.map(|span| span.of(&T::INFO)),
             row: PhantomData,
         }
     }
@@ -142,15 +139,18 @@ impl<T: Table> Scan<T> {
     fn advance(&mut self) -> Result<Option<Batch<T>>, Error> {
         loop {
             let Some(open) = &mut self.open else {
-                let Some(file) = self.next_file()? else {
+                let Some(wanted) = self.wanted.next() else {
                     return Ok(None);
                 };
-                if let Some(span) = self.span
+                let file = self.open(&wanted)?;
+                if let Some(span) = wanted.span
                     && !file.meets::<T>(span)?
                 {
                     continue;
                 }
                 self.open = Some(OpenSegment {
+                    segment: wanted.base.saturating_add(file.number),
+                    span: wanted.span,
                     file,
                     next_group: 0,
                     group: None,
@@ -158,7 +158,7 @@ impl<T: Table> Scan<T> {
                 });
                 continue;
             };
-            match open.batch::<T>(&mut self.mapping, self.span)? {
+            match open.batch::<T>(&mut self.mapping)? {
                 Some(batch) if batch.len == 0 => {}
                 Some(batch) => return Ok(Some(batch)),
                 None => self.open = None,
@@ -166,17 +166,11 @@ impl<T: Table> Scan<T> {
         }
     }
 
-    /// Opens the next segment.
-    fn next_file(&mut self) -> Result<Option<SegmentFile>, Error> {
-        let Some(dir) = &self.dir else {
-            return Ok(None);
-        };
-        let Some(number) = self.segments.next() else {
-            return Ok(None);
-        };
-        let file = SegmentFile::open(dir, number)?;
+    /// Opens a segment.
+    fn open(&mut self, wanted: &Wanted) -> Result<SegmentFile, Error> {
+        let (dir, number) = (&wanted.dir, wanted.number);
         let gone = || Error::io(&dir.path(number))(ErrorKind::NotFound.into());
-        let file = file.ok_or_else(gone)?;
+        let file = SegmentFile::open(dir, number)?.ok_or_else(gone)?;
         self.rows += file.rows();
         self.bytes += file.bytes();
         if self.rows > limits::ROWS_FREE + self.bytes * limits::ROWS_PER_BYTE {
@@ -184,7 +178,7 @@ impl<T: Table> Scan<T> {
             let why = format!("claims {rows} rows in {bytes} bytes, more than can be in them");
             return Err(Error::damaged(&file.path, why));
         }
-        Ok(Some(file))
+        Ok(file)
     }
 }
 
@@ -196,7 +190,7 @@ impl<T: Table> Iterator for Scan<T> {
         if next.is_err() {
             // After damage nothing further is read from this table.
             self.open = None;
-            self.segments = Vec::new().into_iter();
+            self.wanted = Vec::new().into_iter();
         }
         next.transpose()
     }
@@ -204,11 +198,7 @@ impl<T: Table> Iterator for Scan<T> {
 
 impl OpenSegment {
     /// The next rows; `None` at the end.
-    fn batch<T: Table>(
-        &mut self,
-        mapping: &mut Mapping,
-        span: Option<Span>,
-    ) -> Result<Option<Batch<T>>, Error> {
+    fn batch<T: Table>(&mut self, mapping: &mut Mapping) -> Result<Option<Batch<T>>, Error> {
         let path = &self.file.path;
         loop {
             let Some((reader, left)) = &mut self.group else {
@@ -227,7 +217,8 @@ impl OpenSegment {
                     // A segment has no more rows than 32 bits can count.
                     self.next_row += batch.num_rows() as u32;
                     let batch = mapping.apply(batch);
-                    return Batch::within(batch, path, self.file.number, first_row, span).map(Some);
+                    return Batch::within(batch, path, self.segment, first_row, self.span)
+                        .map(Some);
                 }
                 None if *left == 0 => self.group = None,
                 _ => return Err(Error::damaged(path, "the numbers of its rows do not fit")),

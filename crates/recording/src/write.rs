@@ -21,7 +21,7 @@ use crate::feed::{Feed, Segment};
 use crate::files::{make_dir, make_file};
 use crate::mapping::Mapping;
 use crate::table::{Table, Unit};
-use crate::{Error, Manifest, Redactor};
+use crate::{Error, Manifest, Redactor, limits};
 
 /// A crash loses at most this much.
 const SEAL_EVERY: Duration = Duration::from_secs(3);
@@ -45,8 +45,17 @@ const PAGE_BYTES: usize = 64 << 10;
 pub struct Writer {
     place: Place,
     redactor: Option<Arc<Redactor>>,
-    /// Bytes of all segments that were sealed.
-    written: Arc<AtomicU64>,
+    /// How often segments are sealed.
+    every: Duration,
+    /// Bytes of all segments that were sealed, and what they take on disk.
+    written: Arc<Written>,
+}
+
+/// Bytes that were written.
+#[derive(Debug, Default)]
+struct Written {
+    bytes: AtomicU64,
+    on_disk: AtomicU64,
 }
 
 /// Where rows go: to segments on disk, straight to a reader in this process, or both.
@@ -102,17 +111,34 @@ impl Writer {
         Ok((Writer::to(place), feed))
     }
 
+    /// The same with segments that are sealed so often: a crash loses no more than that of any table.
+    #[must_use]
+    pub fn sealing_every(self, every: Duration) -> Writer {
+        Writer { every, ..self }
+    }
+
     pub(crate) fn to(place: Place) -> Writer {
+        let every = match place {
+            Place::Dir(_) => SEAL_EVERY,
+            Place::Feed(_) => FEED_EVERY,
+            Place::Both(..) => FOLLOW_EVERY,
+        };
         Writer {
             place,
             redactor: None,
+            every,
             written: Arc::default(),
         }
     }
 
     /// Bytes of all segments that were sealed so far; a feed has none.
     pub fn written(&self) -> u64 {
-        self.written.load(Ordering::Relaxed)
+        self.written.bytes.load(Ordering::Relaxed)
+    }
+
+    /// What they take on disk, bytes: of a small file that is more.
+    pub fn on_disk(&self) -> u64 {
+        self.written.on_disk.load(Ordering::Relaxed)
     }
 
     /// Replaces the manifest. A feed has none.
@@ -184,6 +210,7 @@ impl Writer {
             asked: Instant::now(),
             sealing: Vec::new(),
             mapping: Mapping::of(&T::INFO, self.redactor.as_ref(), false),
+            every: self.every,
             written: self.written.clone(),
         }
     }
@@ -214,7 +241,8 @@ pub struct TableWriter<T: Table> {
     /// What is in the open segment and a feed gets when it is sealed.
     sealing: Vec<RecordBatch>,
     mapping: Mapping,
-    written: Arc<AtomicU64>,
+    every: Duration,
+    written: Arc<Written>,
 }
 
 impl<T: Table> TableWriter<T> {
@@ -264,11 +292,10 @@ impl<T: Table> TableWriter<T> {
     pub fn is_due(&mut self) -> bool {
         let turn = std::mem::replace(&mut self.asked, Instant::now()).elapsed();
         let every = match self.place {
-            Place::Dir(_) => SEAL_EVERY.saturating_sub(turn),
-            Place::Feed(_) => FEED_EVERY,
+            Place::Dir(_) => self.every.saturating_sub(turn),
             // The first samples hold what is said only once, and get a segment of their own.
             Place::Both(..) if self.next_segment == 1 => Duration::ZERO,
-            Place::Both(..) => FOLLOW_EVERY,
+            Place::Feed(_) | Place::Both(..) => self.every,
         };
         self.opened.elapsed() >= every
     }
@@ -313,7 +340,9 @@ impl<T: Table> TableWriter<T> {
         let sealed = open.with_extension("parquet");
         fs::rename(&open, &sealed).map_err(Error::io(&sealed))?;
         let bytes = fs::metadata(&sealed).map_or(0, |sealed| sealed.len());
-        self.written.fetch_add(bytes, Ordering::Relaxed);
+        self.written.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let on_disk = bytes.next_multiple_of(limits::BLOCK);
+        self.written.on_disk.fetch_add(on_disk, Ordering::Relaxed);
         if let Place::Both(_, feed) = &self.place {
             let mut first_row = 0;
             for batch in self.sealing.drain(..) {

@@ -25,40 +25,53 @@ pub use task::{Cgroup, Epoll, Frame, Process, Sample, Signal, Stack, Thread, Thr
 
 use crate::table::{Table, TableInfo};
 
-/// All tables, in the order of the documentation.
-pub const ALL: &[TableInfo] = &[
-    Event::INFO,
-    Packet::INFO,
-    Call::INFO,
-    Socket::INFO,
-    Listener::INFO,
-    Holder::INFO,
-    PortUse::INFO,
-    Request::INFO,
-    RequestTime::INFO,
-    Exchange::INFO,
-    Gap::INFO,
-    Heartbeat::INFO,
-    Process::INFO,
-    Cgroup::INFO,
-    Thread::INFO,
-    ThreadSleep::INFO,
-    Epoll::INFO,
-    Wait::INFO,
-    Signal::INFO,
-    Sample::INFO,
-    Stack::INFO,
-    Frame::INFO,
-    Cpu::INFO,
-    Interrupt::INFO,
-    Resource::INFO,
-    TableSize::INFO,
-    Counter::INFO,
-    Setting::INFO,
-    InterfaceAddress::INFO,
-    HostName::INFO,
-    Health::INFO,
-    Finding::INFO,
-    Episode::INFO,
-    Answer::INFO,
-];
+/// Every table, in the order of the documentation, for who does something with each.
+macro_rules! each_table {
+    ($with:ident) => {
+        $with! {
+            Event,
+            Packet,
+            Call,
+            Socket,
+            Listener,
+            Holder,
+            PortUse,
+            Request,
+            RequestTime,
+            Exchange,
+            Gap,
+            Heartbeat,
+            Process,
+            Cgroup,
+            Thread,
+            ThreadSleep,
+            Epoll,
+            Wait,
+            Signal,
+            Sample,
+            Stack,
+            Frame,
+            Cpu,
+            Interrupt,
+            Resource,
+            TableSize,
+            Counter,
+            Setting,
+            InterfaceAddress,
+            HostName,
+            Health,
+            Finding,
+            Episode,
+            Answer,
+        }
+    };
+}
+pub(crate) use each_table;
+
+macro_rules! all {
+    ($($table:ident,)+) => {
+        /// All tables, in the order of the documentation.
+        pub const ALL: &[TableInfo] = &[$($table::INFO),+];
+    };
+}
+each_table!(all);
