@@ -14,6 +14,7 @@ const HELD: &[&str] = &[
     "models",
     "observe",
     "recording",
+    "store",
     "synth",
     "tcpwhy",
     "tcpwhy-lab",

@@ -11,6 +11,7 @@ mod packets;
 mod profile_live;
 mod recording_live;
 mod requests_live;
+mod serve_live;
 mod situations_live;
 mod stat_live;
 mod tasks_live;

@@ -64,7 +64,7 @@ pub use cgroups::resolve as resolve_cgroups;
 pub use command::{Identity, ends_with_us, runs_as};
 pub use doctor::{Checkup, checkup};
 pub use error::Error;
-pub use host::share_heaps;
+pub use host::{share_heaps, sock_key};
 pub use limits::with_own_limits;
 pub use netns::resolve as resolve_netns;
 pub use options::Options;

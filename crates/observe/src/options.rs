@@ -44,6 +44,11 @@ pub struct Options {
     pub command_line: Vec<String>,
     /// Set by who wants the recording to end, also while it begins.
     pub stop: Arc<AtomicBool>,
+    /// How often each table is sealed, if not as often as usual: a crash loses no more.
+    pub seal_every: Option<Duration>,
+    /// What sockets are named by (see [`sock_key`](crate::sock_key)): recordings that follow each other name them alike.
+    /// `None`: as nobody else does.
+    pub sock_key: Option<[u64; 2]>,
 }
 
 impl Default for Options {
@@ -64,6 +69,8 @@ impl Default for Options {
             labels: Vec::new(),
             command_line: Vec::new(),
             stop: Arc::default(),
+            seal_every: None,
+            sock_key: None,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, Instant};
 
 use recording::{
-    FORMAT, Feed, HealthKind, Manifest, Ran, SourceName, Verdict, Writer, monotonic_ns,
+    FORMAT, Feed, HealthKind, Manifest, OwnCost, Ran, SourceName, Verdict, Writer, monotonic_ns,
 };
 
 use crate::budget;
@@ -40,6 +40,10 @@ pub struct Session {
     budget: Option<Budget>,
     /// Sources that were switched off: when, and why.
     shed: BTreeMap<SourceName, String>,
+    /// How often the manifest says how far it has come: as often as segments are sealed.
+    manifest_every: Duration,
+    /// What the process had taken before.
+    cost_before: OwnCost,
     /// When memory was last given back.
     gave_back: Instant,
     /// When it began, and how long attaching had taken until then.
@@ -65,6 +69,10 @@ impl Session {
             Writer::redacted(dir, &manifest)?
         } else {
             Writer::create(dir, &manifest)?
+        };
+        let writer = match options.seal_every {
+            Some(every) => writer.sealing_every(every),
+            None => writer,
         };
         let started = Session::start_in(writer.clone(), manifest, options);
         if started.is_err() {
@@ -106,6 +114,8 @@ impl Session {
             moments: Moments::begin(options.max_cpu, options.stop.clone()),
             budget: None,
             shed: BTreeMap::new(),
+            manifest_every: options.seal_every.unwrap_or(MANIFEST_EVERY),
+            cost_before: host::own_cost(0, Longest::default()),
             gave_back: Instant::now(),
             began: Instant::now(),
             attaching: Duration::ZERO,
@@ -128,7 +138,10 @@ impl Session {
     /// Attaches every part, all at the same time; then the recording begins, and the first samples are taken.
     fn begin(&mut self, options: &Options) -> Result<(), Error> {
         let health = self.health.clone();
-        let sock_key = host::sock_key()?;
+        let sock_key = match options.sock_key {
+            Some(key) => key,
+            None => host::sock_key()?,
+        };
         for note in space::notes() {
             health.say(SourceName::Host, HealthKind::Partial, 1, note)?;
         }
@@ -277,7 +290,7 @@ impl Session {
     /// user. Call it often.
     pub fn tick(&mut self) -> Result<Option<String>, Error> {
         let now = monotonic_ns();
-        if Duration::from_nanos(now.saturating_sub(self.manifest.end_ns)) >= MANIFEST_EVERY {
+        if Duration::from_nanos(now.saturating_sub(self.manifest.end_ns)) >= self.manifest_every {
             self.manifest.end_ns = now;
             self.writer.manifest(&self.manifest)?;
         }
@@ -315,6 +328,11 @@ impl Session {
         self.writer.written()
     }
 
+    /// What the recording takes on disk so far, bytes.
+    pub fn on_disk(&self) -> u64 {
+        self.writer.on_disk()
+    }
+
     /// Whether a thread has ended by itself, which only an error makes it do: stop then.
     pub fn failed(&self) -> bool {
         self.workers.iter().any(|(_, w)| w.ended())
@@ -350,7 +368,12 @@ impl Session {
             source.shed = self.shed.remove(&source.name);
         }
         self.manifest.complete = failed.is_none();
-        self.manifest.cost = host::own_cost(self.ring_bytes, longest);
+        let cost = host::own_cost(self.ring_bytes, longest);
+        self.manifest.cost = OwnCost {
+            user_ms: cost.user_ms.saturating_sub(self.cost_before.user_ms),
+            system_ms: cost.system_ms.saturating_sub(self.cost_before.system_ms),
+            ..cost
+        };
         self.writer.manifest(&self.manifest)?;
         match failed {
             Some(e) => Err(e),

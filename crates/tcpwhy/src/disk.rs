@@ -8,6 +8,10 @@ use rustix::fs::statvfs;
 const FREE_IN: u64 = 20;
 const MOST_FREE: u64 = 64 << 20;
 
+/// A store does not grow where less is free than journald(8) leaves to others by default (KeepFree= of journald.conf(5)).
+const SHORT_PERCENT: u64 = 15;
+const MOST_SHORT: u64 = 4 << 30;
+
 /// What is to stay free where recordings go.
 #[derive(Clone, Copy, Debug)]
 pub struct Disk {
@@ -24,8 +28,7 @@ impl Disk {
     /// Why no more may be recorded into `dir`, which has so many bytes of it. Of a file system that does not say how
     /// full it is, nothing.
     pub fn full(self, dir: &Path, written: u64) -> Option<String> {
-        let is = statvfs(dir).ok()?;
-        let (free, all) = (is.f_bavail * is.f_frsize, is.f_blocks * is.f_frsize);
+        let (free, all) = room(dir)?;
         let needed = if self.twice { written } else { 0 };
         (all > 0 && free < stays(all) + needed).then(|| {
             format!(
@@ -35,6 +38,17 @@ impl Disk {
             )
         })
     }
+
+    /// Whether a store in `dir` is not to grow.
+    pub fn is_short(self, dir: &Path) -> bool {
+        room(dir).is_some_and(|(free, all)| free < (all / 100 * SHORT_PERCENT).min(MOST_SHORT))
+    }
+}
+
+/// What is free on a file system, and what it has in all, bytes.
+fn room(dir: &Path) -> Option<(u64, u64)> {
+    let is = statvfs(dir).ok()?;
+    Some((is.f_bavail * is.f_frsize, is.f_blocks * is.f_frsize))
 }
 
 fn stays(all: u64) -> u64 {

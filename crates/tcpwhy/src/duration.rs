@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Span, SpanRelativeTo};
 
 /// Reads a duration.
 pub fn parse(text: &str) -> Result<Duration, String> {
@@ -10,7 +10,9 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).map_err(|_| wrong());
     }
-    let duration: SignedDuration = text.parse().map_err(|_| wrong())?;
+    let span: Span = text.parse().map_err(|_| wrong())?;
+    let days = SpanRelativeTo::days_are_24_hours();
+    let duration: SignedDuration = span.to_duration(days).map_err(|_| wrong())?;
     Duration::try_from(duration).map_err(|_| wrong())
 }
 
@@ -30,6 +32,8 @@ mod tests {
             ("2h", 7_200_000),
             ("3sec", 3_000),
             ("0s", 0),
+            ("7d", 604_800_000),
+            ("1d 2h", 93_600_000),
         ] {
             assert_eq!(parse(text), Ok(Duration::from_millis(ms)), "{text}");
         }

@@ -16,6 +16,11 @@ Examples:
   sudo tcpwhy record -o x.tcpwhy --for 60s    a minute of this host
   sudo tcpwhy record -o x.tcpwhy -- ./load    while a command runs
   sudo tcpwhy record --with explain           all that explain needs";
+pub const SERVE: &str = "\
+Examples:
+  sudo tcpwhy serve --store /var/lib/tcpwhy   a week of this host, 4 GiB at most
+  sudo tcpwhy explain --at 03:07              why it was slow in the five minutes up to 03:07
+  sudo tcpwhy report --last 30m -o x.html     the last half hour as a page";
 pub const TRACE: &str = "\
 Examples:
   sudo tcpwhy trace retransmits               each as it happens

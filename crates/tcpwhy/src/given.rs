@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use recording::{Error, Recording, Scratch, is_packed};
 
+use crate::at::AtArgs;
 use crate::confine::{Confined, confine};
 use crate::{kept, pager, signals, surroundings, unfinished};
 
@@ -79,6 +80,11 @@ fn tell(held: Confined) {
         limited(held.files),
         limited(held.calls)
     ));
+}
+
+/// Opens a recording, which is [held](hold), or what is there of the time that is asked for.
+pub fn open_at(path: &Path, at: &AtArgs) -> Result<Recording> {
+    at.open(path, || open(path))
 }
 
 /// Opens a recording, which is [held](hold). One that is no directory is unpacked.

@@ -39,7 +39,7 @@ pub struct LooksArgs {
         help_heading = "Output"
     )]
     color: Colour,
-    /// Print times in UTC, not in the local time zone
+    /// Print and read times in UTC, not in the local time zone
     #[arg(long, global = true, help_heading = "Output")]
     utc: bool,
 }

@@ -1,5 +1,6 @@
 //! The command that goes to a host that hurts: reads its arguments, hands each verb its own.
 
+mod at;
 mod caller;
 mod cause_name;
 mod confine;
@@ -62,6 +63,9 @@ enum Verb {
     /// Record the live host into a directory, or as one file
     #[command(after_help = examples::RECORD)]
     Record(verbs::record::RecordArgs),
+    /// Record the live host for good, into a store: --at and --last of the other verbs read what was recorded at any time
+    #[command(after_help = examples::SERVE)]
+    Serve(verbs::serve::ServeArgs),
     /// Print one line per event, live or from a recording
     #[command(subcommand, after_help = examples::TRACE)]
     Trace(verbs::trace::TraceVerb),
@@ -118,6 +122,7 @@ fn run(verb: Verb, mut out: &mut dyn Write) -> Result<ExitCode> {
         Verb::Explain(args) => verbs::explain::run(args, out),
         Verb::Compare(args) => verbs::compare::run(&args, out),
         Verb::Record(args) => verbs::record::run(args),
+        Verb::Serve(args) => verbs::serve::run(&args),
         Verb::Trace(verb) => verbs::trace::run(verb, out),
         Verb::Stat(verb) => verbs::stat::run(verb, out),
         Verb::Top(args) => verbs::top::run(&args),

@@ -13,6 +13,7 @@ use observe::{Options, Part, Session};
 use recording::{Feed, Manifest, Next, Recording, Rows, Segment, monotonic_ns};
 use view::{How, Reader, Screen, View};
 
+use crate::at::AtArgs;
 use crate::filters::{self, FilterArgs};
 use crate::given::Held;
 use crate::live::{ready_target, say_ready, tell_sources};
@@ -28,7 +29,7 @@ pub struct WatchArgs {
     #[arg(long, requires = "from", hide_short_help = true)]
     pub redact: bool,
     /// Stop after this time
-    #[arg(long = "for", value_name = "TIME", value_parser = crate::duration::parse)]
+    #[arg(long = "for", value_name = "TIME", value_parser = crate::duration::parse, conflicts_with_all = ["at", "last"])]
     pub time: Option<Duration>,
     /// One JSON object per line; the last reports what was lost
     #[arg(long)]
@@ -39,6 +40,8 @@ pub struct WatchArgs {
     /// Create this file once watching has begun
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub ready_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub at: AtArgs,
     #[command(flatten)]
     pub filters: FilterArgs,
 }
@@ -82,13 +85,20 @@ const BUFFER: usize = 64 << 10;
 impl WatchArgs {
     /// Gives up what reading takes no right for; goes with the verb.
     pub fn hold(&self) -> Result<Option<Held>> {
-        let from = self.from.as_deref();
-        from.map(|from| given::hold([from], None)).transpose()
+        let from = self.reads();
+        from.map(|from| given::hold([from.as_path()], None))
+            .transpose()
     }
 
     /// Opens the recording that is to be read, which is done once: it may come from standard input.
     pub fn recording(&self) -> Result<Option<Recording>> {
-        self.from.as_deref().map(given::open).transpose()
+        let from = self.reads();
+        from.map(|from| given::open_at(&from, &self.at)).transpose()
+    }
+
+    /// What is read, if not the live host.
+    fn reads(&self) -> Option<PathBuf> {
+        self.from.clone().or_else(|| self.at.store())
     }
 }
 

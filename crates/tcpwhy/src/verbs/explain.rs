@@ -13,6 +13,7 @@ use observe::Part;
 use recording::{Filter, Manifest, PACKED, Redactor};
 use view::text;
 
+use crate::at::AtArgs;
 use crate::cause_name::CauseName;
 use crate::filters;
 use crate::kept::Kept;
@@ -29,10 +30,10 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "RECORDING", conflicts_with_all = ["recording", "time", "output", "command", "ready_file"], hide_short_help = true)]
     from: Option<PathBuf>,
     /// How long to record [default: 10s, or until COMMAND ends]
-    #[arg(long = "for", value_name = "TIME", value_parser = crate::duration::parse)]
+    #[arg(long = "for", value_name = "TIME", value_parser = crate::duration::parse, conflicts_with_all = ["at", "last"])]
     time: Option<Duration>,
     /// Keep the recording under this name: a directory, or one file if it ends in .tcpw
-    #[arg(short, value_name = "NAME")]
+    #[arg(short, value_name = "NAME", conflicts_with_all = ["at", "last"])]
     output: Option<PathBuf>,
     /// Replace the recording that has this name
     #[arg(long, requires = "output")]
@@ -59,6 +60,8 @@ pub struct ExplainArgs {
     /// recordings
     #[arg(long, conflicts_with_all = ["cause", "redact"], hide_short_help = true)]
     write: bool,
+    #[command(flatten)]
+    at: AtArgs,
     #[command(flatten)]
     live: LiveArgs,
 }
@@ -88,7 +91,14 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
     // Read before it goes, when it is a temporary one.
     let mut kept = None;
     let (mut filter, mut cut_by) = (None, None);
+    if args.at.asks() && !args.live.command.is_empty() {
+        bail!(
+            "--at and --last read what was recorded; a command is recorded now: leave out one of them"
+        );
+    }
+    let store = args.at.store();
     let named = args.recording.as_ref().or(args.from.as_ref());
+    let named = named.or(store.as_ref());
     let dir = match named {
         Some(recording) => recording.clone(),
         None => {
@@ -127,7 +137,7 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
     let output = (args.write && dir.is_dir()).then_some(dir);
     let output = output.or(kept.as_ref().and_then(Kept::scratch));
     let _held = given::hold([dir], output)?;
-    let recording = given::open(dir)?;
+    let recording = given::open_at(dir, &args.at)?;
     let filter = match filter {
         Some(filter) => filter,
         None => args.live.filters.of(&recording)?,
@@ -257,7 +267,9 @@ fn print(args: &ExplainArgs, explanation: &Explanation, out: &mut impl Write) ->
 
 /// How to see what is behind the answer.
 fn more(args: &ExplainArgs) -> String {
+    let store = args.at.store();
     let named = args.recording.as_ref().or(args.from.as_ref());
+    let named = named.or(store.as_ref());
     match named.or(args.output.as_ref()) {
         Some(stdin) if given::is_stdin(stdin) => {
             "Everything behind it: --full; to read it again, keep it in a file".into()

@@ -6,6 +6,7 @@ pub mod explain;
 pub mod flame;
 pub mod record;
 pub mod report;
+pub mod serve;
 pub mod show;
 pub mod stat;
 pub mod top;

@@ -10,13 +10,14 @@ use cli::Target;
 use recording::Filter;
 use view::report::{self, Report};
 
+use crate::at::AtArgs;
 use crate::{filters, given};
 
 /// Arguments of `tcpwhy report`.
 #[derive(Args, Debug)]
 pub struct ReportArgs {
     /// A recording; for several, the report also shows what differs; name two as FAST SLOW
-    #[arg(required_unless_present = "from", value_name = "RECORDING")]
+    #[arg(required_unless_present_any = ["from", "at", "last"], value_name = "RECORDING")]
     recordings: Vec<PathBuf>,
     /// The same as RECORDING; every verb that reads a recording takes --from
     #[arg(
@@ -35,11 +36,16 @@ pub struct ReportArgs {
     /// Replace addresses and names by pseudonyms
     #[arg(long)]
     redact: bool,
+    #[command(flatten)]
+    at: AtArgs,
 }
 
 /// Runs the verb.
 pub fn run(args: &ReportArgs, out: &mut impl Write) -> Result<ExitCode> {
-    let paths = [&args.recordings[..], &args.from].concat();
+    let mut paths = [&args.recordings[..], &args.from].concat();
+    if paths.is_empty() {
+        paths.extend(args.at.store());
+    }
     given::at_most_one_stdin(&paths)?;
     let output = match (&args.output, args.json) {
         (Some(output), _) => Some(output.clone()),
@@ -53,7 +59,7 @@ pub fn run(args: &ReportArgs, out: &mut impl Write) -> Result<ExitCode> {
     let output = to_file.and(output.as_deref());
     let _held = given::hold(paths.iter().map(PathBuf::as_path), output)?;
     for (i, path) in paths.iter().enumerate() {
-        let recording = given::open(path)?;
+        let recording = given::open_at(path, &args.at)?;
         let (recording, _) = filters::redacted(args.redact, recording, Filter::default())?;
         // A recording's directory mostly has the host's name.
         let name = if args.redact {

@@ -11,6 +11,7 @@ use recording::tables::ALL as TABLES;
 use recording::{Filter, Recording, RowRef};
 use view::{How, rows};
 
+use crate::at::AtArgs;
 use crate::{filters, given, looks};
 
 /// Arguments of `tcpwhy show`.
@@ -29,6 +30,8 @@ pub struct ShowArgs {
     /// Replace addresses and names by pseudonyms
     #[arg(long)]
     redact: bool,
+    #[command(flatten)]
+    at: AtArgs,
 }
 
 /// Rows that are shown at once.
@@ -43,7 +46,7 @@ pub fn run(args: &ShowArgs, out: &mut impl Write) -> Result<ExitCode> {
     };
     let places = places(words)?;
     let _held = given::hold([path], None)?;
-    let recording = given::open(path)?;
+    let recording = given::open_at(path, &args.at)?;
     for place in &places {
         is_there(&recording, place).with_context(|| path.display().to_string())?;
     }
