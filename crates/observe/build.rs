@@ -27,6 +27,7 @@ fn main() {
         "profile",
         "requests",
         "heartbeats",
+        "files",
     ] {
         let source = root.join("bpf").join(format!("{name}.bpf.c"));
         let built = SkeletonBuilder::new()

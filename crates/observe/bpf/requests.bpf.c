@@ -637,3 +637,16 @@ int dump(struct bpf_iter__task_file *ctx)
 		tell_open(ctx->meta->seq, e, sk);
 	return 0;
 }
+
+/* In its place where the verifier does not take a file's socket for one: all of the reader's namespace. */
+SEC("iter/tcp")
+int dump_tcp(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *skc = ctx->sk_common;
+	struct tcp_sock *tp = skc ? bpf_skc_to_tcp_sock(skc) : NULL;
+	struct end *e = tp ? bpf_sk_storage_get(&ends, tp, NULL, 0) : NULL;
+
+	if (e)
+		tell_open(ctx->meta->seq, e, (struct sock *)tp);
+	return 0;
+}

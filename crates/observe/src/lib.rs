@@ -30,6 +30,7 @@ mod memory_limit;
 mod netlink;
 mod netns;
 mod nic;
+mod noted;
 mod open_files;
 mod options;
 mod pace;

@@ -16,7 +16,7 @@ macro_rules! skeleton {
         }
     )+ };
 }
-skeleton! { events sockets holders owners census calls packets tasks profile requests heartbeats }
+skeleton! { events sockets holders owners census calls packets tasks profile requests heartbeats files }
 
 pub use calls::types::{tw_call, tw_call_kind, tw_call_loss};
 pub use census::types::{tw_census, tw_destination, tw_port_count};

@@ -10,8 +10,8 @@ use recording::{HealthKind, Source, SourceName, Verdict};
 use crate::error::{Error, bpf_error};
 use crate::filter::{Filter, WireFilter};
 use crate::health::HealthLog;
-use crate::iter;
 use crate::kernel::{KernelBtf, MISSED, Missed, hz};
+use crate::noted::{self, Noted};
 use crate::ring::{Count, RING_FULL};
 use crate::wire::heartbeats::{HeartbeatsSkel, HeartbeatsSkelBuilder};
 use crate::wire::{same, tied, tw_beat_count, tw_gap};
@@ -36,7 +36,7 @@ pub struct Heartbeats<'o> {
     skel: HeartbeatsSkel<'o>,
     /// Drop it to stop watching; what is in the ring stays.
     pub link: Option<Link>,
-    dump: Link,
+    dump: Noted,
     losses: [Count; LOSSES],
     regular: Count,
     missed: Missed,
@@ -70,7 +70,10 @@ impl<'o> Heartbeats<'o> {
             rodata.apart_ticks = (hz / 100).max(1) + 1;
             rodata.filter = same(&options.filter.wire().map_err(Error::Usage)?);
         }
-        match loaded(open) {
+        for mut program in open.open_object_mut().progs_mut() {
+            noted::choose(&mut program);
+        }
+        match loaded(open, &options.filter.netns) {
             Ok(heartbeats) => Ok(Ok(heartbeats)),
             Err(e) => Ok(Err(Verdict::Failed(bpf_error(&e)))),
         }
@@ -85,16 +88,13 @@ impl<'o> Heartbeats<'o> {
     pub fn pending(&self, mut each: impl FnMut(&tw_gap)) -> Result<(), Error> {
         // Processes may share a socket.
         let mut told = BTreeSet::new();
-        iter::run(
-            &self.dump,
-            "the iterator over heartbeats",
-            |gap: &tw_gap| {
-                if told.insert((gap.sock, gap.remote_addr, gap.remote_port)) {
-                    each(gap);
-                }
-                Ok(())
-            },
-        )
+        let each = |gap: &tw_gap| {
+            if told.insert((gap.sock, gap.remote_addr, gap.remote_port)) {
+                each(gap);
+            }
+            Ok(())
+        };
+        self.dump.each("the iterator over heartbeats", each)
     }
 
     /// Flows that were found to be regular since the last call.
@@ -131,9 +131,10 @@ impl<'o> Heartbeats<'o> {
 
 fn loaded<'o>(
     open: crate::wire::heartbeats::OpenHeartbeatsSkel<'o>,
+    netns: &[u32],
 ) -> Result<Heartbeats<'o>, libbpf_rs::Error> {
-    let skel = open.load()?;
-    let dump = skel.progs.dump.attach()?;
+    let mut skel = open.load()?;
+    let dump = Noted::attach(skel.object_mut().progs_mut(), netns)?;
     let link = skel.progs.on_data_ready.attach()?;
     Ok(Heartbeats {
         skel,

@@ -15,8 +15,8 @@ use super::shares::LATE_NS;
 use crate::error::{Error, bpf_error};
 use crate::filter::{Filter, WireFilter};
 use crate::health::HealthLog;
-use crate::iter;
 use crate::kernel::{KernelBtf, MISSED, Missed, hz};
+use crate::noted::{self, Noted};
 use crate::patience::{Moments, Patience};
 use crate::ring::{Count, RING_FULL};
 use crate::wire::requests::{RequestsSkel, RequestsSkelBuilder};
@@ -85,7 +85,7 @@ fn watching(skel: &mut RequestsSkel, all: bool) {
 pub struct Requests<'o> {
     skel: RequestsSkel<'o>,
     links: Vec<Link>,
-    dump: Link,
+    dump: Noted,
     jiffy_ns: u32,
     /// What is not known from the beginning on, and of how many.
     unknown: Option<(u64, String)>,
@@ -135,8 +135,8 @@ impl<'o> Requests<'o> {
         }
         let wanted = |name: &OsStr| programs.iter().any(|p| name == p.name);
         for mut program in open.open_object_mut().progs_mut() {
-            let wanted = program.name() == "dump" || wanted(program.name());
-            program.set_autoload(wanted);
+            let walks = noted::is_wanted(program.name());
+            program.set_autoload(walks.unwrap_or_else(|| wanted(program.name())));
         }
         let mut skel = match open.load() {
             Ok(skel) => skel,
@@ -151,7 +151,7 @@ impl<'o> Requests<'o> {
                 .update(&key, &[1], MapFlags::ANY)
                 .map_err(|e| failed("telling of listeners to", e))?;
         }
-        let dump = match skel.progs.dump.attach() {
+        let dump = match Noted::attach(skel.object_mut().progs_mut(), &options.filter.netns) {
             Ok(dump) => dump,
             Err(e) => return Ok(Err(Verdict::Failed(bpf_error(&e)))),
         };
@@ -224,11 +224,8 @@ impl<'o> Requests<'o> {
         }
         // Processes may share a connection.
         let mut told = BTreeSet::new();
-        iter::run(
-            &self.dump,
-            "the iterator over requests",
-            |x: &tw_exchange| if told.insert(x.sock) { each(x) } else { Ok(()) },
-        )
+        let each = |x: &tw_exchange| if told.insert(x.sock) { each(x) } else { Ok(()) };
+        self.dump.each("the iterator over requests", each)
     }
 
     /// Connections that were taken up since the last call.
