@@ -27,8 +27,12 @@ pub fn merge(path: &Path) -> Result<(), Error> {
     if renameat_with(CWD, &copy, CWD, path, RenameFlags::EXCHANGE).is_ok() {
         fs::rename(&copy, &old).map_err(Error::io(&old))?;
     } else {
-        // A file system that exchanges nothing.
-        fs::rename(path, &old).map_err(Error::io(&old))?;
+        // A file system that exchanges nothing; or it went meanwhile, as the oldest does.
+        let moved = fs::rename(path, &old).map_err(Error::io(path));
+        if moved.is_err() {
+            let _ = fs::remove_dir_all(&copy);
+            return moved;
+        }
         fs::rename(&copy, path).map_err(Error::io(path))?;
     }
     path.parent().map_or(Ok(()), remove_merged)

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
@@ -48,6 +48,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const CARE_EVERY: Duration = Duration::from_secs(1);
 /// After an error, or on a full disk, it is tried again so often.
 const TRY_EVERY: Duration = Duration::from_secs(10);
+/// No recording is shorter: to begin one takes seconds of CPU.
+const LEAST: Duration = Duration::from_secs(2);
 /// The clock was set, or the host was suspended, where it runs ahead of the host's other clock by so much more.
 const SET: Duration = Duration::from_millis(500);
 /// Recordings that wait to be merged; more are merged when it starts again.
@@ -69,16 +71,17 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
         sock_key: Some(observe::sock_key()?),
         ..args.what.options(filter, Part::by_default())
     };
-    let merger = merger()?;
-    for left in keeper.unmerged()? {
-        // What finds no place waits for the next start.
-        let _ = merger.try_send(left);
-    }
+    let merger = Merger::start()?;
+    keeper
+        .unmerged()?
+        .into_iter()
+        .for_each(|left| merger.take(left));
     let mut recorder = Recorder {
         keeper,
         options,
         merger,
         running: None,
+        tried: Instant::now(),
         stopped_ns: None,
     };
     recorder.begin()?;
@@ -96,9 +99,11 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
 struct Recorder {
     keeper: Keeper,
     options: Options,
-    merger: SyncSender<PathBuf>,
+    merger: Merger,
     /// `None` while nothing can be recorded.
     running: Option<Running>,
+    /// When a recording was last begun, or could not be.
+    tried: Instant,
     /// Since when nothing has been recorded, and why.
     stopped_ns: Option<(i64, String)>,
 }
@@ -115,30 +120,25 @@ impl Recorder {
     /// Records until `stop` is set. Whatever fails is tried again: what happens on a hurting host is wanted.
     fn run(&mut self, stop: &Arc<AtomicBool>) -> Result<()> {
         let mut cared = Instant::now();
-        let mut tried = Instant::now();
         while !stop.load(Ordering::Relaxed) {
             sleep(LOOK_EVERY);
             if let Err(why) = self.tick() {
                 self.interrupt(&format!("{why:#}"));
-                tried = Instant::now();
             }
             if cared.elapsed() >= CARE_EVERY {
                 cared = Instant::now();
                 self.care();
             }
-            if self.running.is_none() && tried.elapsed() >= TRY_EVERY {
-                tried = Instant::now();
+            if self.running.is_none() && self.tried.elapsed() >= TRY_EVERY {
                 self.resume();
             }
         }
-        match self.running.take() {
-            Some(running) => self.end(running),
-            None => Ok(()),
-        }
+        self.running.take().map_or(Ok(()), |last| self.end(last))
     }
 
     /// Begins a recording; the one before it ends when this one has begun, so that nothing is missed.
     fn begin(&mut self) -> Result<()> {
+        self.tried = Instant::now();
         let now_ns = now_ns();
         self.keeper.keep_young(now_ns)?;
         let path = self.keeper.begin(now_ns);
@@ -149,17 +149,24 @@ impl Recorder {
             path,
             offset_ns,
         };
-        match self.running.replace(begun) {
-            Some(before) => self.end(before),
-            None => Ok(()),
+        if let Some(before) = self.running.replace(begun) {
+            self.end_or_say(before);
         }
+        Ok(())
     }
 
     fn end(&mut self, running: Running) -> Result<()> {
         let ended = running.session.stop();
         self.keeper.changed(&running.path);
-        let _ = self.merger.try_send(running.path);
+        self.merger.take(running.path);
         ended.map(drop).context("ending a recording")
+    }
+
+    /// The same where another one has begun, or cannot: what it holds is whole.
+    fn end_or_say(&mut self, running: Running) {
+        if let Err(why) = self.end(running) {
+            cli::say(&format!("tcpwhy: {why:#}"));
+        }
     }
 
     /// Looks after the recording that is being made.
@@ -178,14 +185,22 @@ impl Recorder {
         let lead_ns = now_ns().saturating_sub_unsigned(recording::monotonic_ns());
         let was_set = lead_ns.abs_diff(running.offset_ns) >= SET.as_nanos() as u64;
         let lasts = Duration::from_nanos(manifest.end_ns.saturating_sub(manifest.start_ns));
-        if was_set || self.keeper.is_full(lasts, running.session.on_disk()) {
-            self.begin()?;
+        let is_over = was_set || self.keeper.is_full(lasts, running.session.on_disk());
+        if is_over && self.tried.elapsed() >= LEAST {
+            // Where the next cannot begin, this one goes on.
+            if let Err(why) = self.begin() {
+                self.say_unless_stopped(&format!("the next recording could not begin: {why:#}"));
+            }
         }
         Ok(())
     }
 
     /// Keeps the store within its bounds, and stops where the disk is full.
     fn care(&mut self) {
+        self.merger
+            .merged
+            .try_iter()
+            .for_each(|path| self.keeper.changed(&path));
         let disk = Disk::new(false);
         let dir = self.keeper.dir().to_path_buf();
         let running = self.running.as_ref();
@@ -204,10 +219,16 @@ impl Recorder {
             "tcpwhy: nothing is recorded until it can be again: {why}"
         ));
         self.stopped_ns.get_or_insert((now_ns(), why.into()));
-        if let Some(running) = self.running.take()
-            && let Err(why) = self.end(running)
-        {
-            cli::say(&format!("tcpwhy: {why:#}"));
+        self.tried = Instant::now();
+        if let Some(running) = self.running.take() {
+            self.end_or_say(running);
+        }
+    }
+
+    /// A line, but for what only comes of being told to stop.
+    fn say_unless_stopped(&self, says: &str) {
+        if !self.options.stop.load(Ordering::Relaxed) {
+            cli::say(&format!("tcpwhy: {says}"));
         }
     }
 
@@ -217,7 +238,7 @@ impl Recorder {
             return;
         }
         if let Err(why) = self.begin() {
-            cli::say(&format!("tcpwhy: still nothing is recorded: {why:#}"));
+            self.say_unless_stopped(&format!("still nothing is recorded: {why:#}"));
             return;
         }
         cli::say("tcpwhy: recording again");
@@ -240,21 +261,35 @@ fn now_ns() -> i64 {
 }
 
 /// A thread that merges recordings that have ended, when the host has nothing better to do.
-fn merger() -> Result<SyncSender<PathBuf>> {
-    let (sender, ended): (_, Receiver<PathBuf>) = sync_channel(MAX_WAITING);
-    let merge = move || {
-        // It is this thread's alone, on Linux.
-        let _ = rustix::process::nice(19);
-        for path in ended {
-            if let Err(why) = store::merge(&path) {
-                cli::say(&format!(
-                    "tcpwhy: {}",
-                    anyhow!(why).context(path.display().to_string())
-                ));
+struct Merger {
+    ended: SyncSender<PathBuf>,
+    /// Those that have another size now.
+    merged: Receiver<PathBuf>,
+}
+
+impl Merger {
+    fn start() -> Result<Merger> {
+        let (ended, to_merge) = sync_channel::<PathBuf>(MAX_WAITING);
+        let (done, merged) = channel();
+        let merge = move || {
+            // It is this thread's alone, on Linux.
+            let _ = rustix::process::nice(19);
+            for path in to_merge {
+                if let Err(why) = store::merge(&path) {
+                    let why = anyhow!(why).context(path.display().to_string());
+                    cli::say(&format!("tcpwhy: {why:#}"));
+                }
+                // Nobody asks any more when the process ends.
+                let _ = done.send(path);
             }
-        }
-    };
-    let thread = thread::Builder::new().name("tcpwhy:merger".into());
-    thread.spawn(merge).context("starting a thread")?;
-    Ok(sender)
+        };
+        let thread = thread::Builder::new().name("tcpwhy:merger".into());
+        thread.spawn(merge).context("starting a thread")?;
+        Ok(Merger { ended, merged })
+    }
+
+    /// Merges it when there is time. What finds no place waits for the next start.
+    fn take(&self, ended: PathBuf) {
+        let _ = self.ended.try_send(ended);
+    }
 }
