@@ -73,6 +73,7 @@ fn try_sources(tick: Option<Duration>) -> Result<Vec<Source>, Error> {
         ring_bytes: RING_BYTES,
         all_states: false,
         sock_key,
+        follows: false,
     };
     let mut objects = [MaybeUninit::uninit(), MaybeUninit::uninit()];
     let symbols = Callers::of(&Symbols::load());

@@ -46,8 +46,8 @@ pub struct Options {
     pub stop: Arc<AtomicBool>,
     /// How often each table is sealed, if not as often as usual: a crash loses no more.
     pub seal_every: Option<Duration>,
-    /// What sockets are named by (see [`sock_key`](crate::sock_key)): recordings that follow each other name them alike.
-    /// `None`: as nobody else does.
+    /// What sockets are named by (see [`sock_key`](crate::sock_key)): recordings that follow each other name them alike, and
+    /// keep events from before they begin. `None`: as nobody else does.
     pub sock_key: Option<[u64; 2]>,
 }
 

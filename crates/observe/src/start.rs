@@ -42,6 +42,7 @@ impl Part {
                     ring_bytes: options.ring_bytes,
                     all_states: options.all_states,
                     sock_key,
+                    follows: options.sock_key.is_some(),
                 };
                 let table = writer.table()?;
                 Worker::start("watcher", moments, move |c| {

@@ -37,13 +37,13 @@ pub fn watch(
         lives: events.lives()?,
         stacks,
         steps: Vec::with_capacity(STEPS_AT_ONCE),
-        from_ns: None,
+        from_ns: options.follows.then_some(0),
         records: 0,
         failed: None,
     });
     let ring = events.ring(|told| sink.borrow_mut().take(told))?;
     let from_ns = control.begin(|| drain(&ring).map(drop))?;
-    sink.borrow_mut().from_ns = Some(from_ns);
+    sink.borrow_mut().from_ns.get_or_insert(from_ns);
     control.ready(Report {
         sources: events.sources.clone(),
         ..Report::default()
@@ -99,7 +99,7 @@ struct Sink {
     lives: Option<Lives>,
     stacks: Stacks,
     steps: Vec<Step>,
-    /// When the recording began, ns; `None` as long as it has not.
+    /// From when on what happens is told, ns; `None` as long as the recording has not begun.
     from_ns: Option<u64>,
     /// Records taken since losses were last looked for.
     records: u64,

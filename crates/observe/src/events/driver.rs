@@ -26,6 +26,9 @@ pub struct EventOptions {
     pub all_states: bool,
     /// Random numbers behind the ids of sockets.
     pub sock_key: [u64; 2],
+    /// Another recording goes on until this one has begun: what comes before is kept, too, so that a handshake that begins in
+    /// the one and ends in the other is whole. Whoever reads both cuts where this one begins.
+    pub follows: bool,
 }
 
 /// One tracepoint: its program, what it gives, what the kernel must pass.
