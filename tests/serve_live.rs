@@ -156,6 +156,12 @@ fn what_was_recorded_survives_a_kill_and_what_was_not_is_said() {
     let gaps = warned.matches("nothing was recorded from").count();
     assert_eq!(gaps, 2, "before it began, and while it was dead: {warned}");
     assert!(warned.contains("no recorder ran"), "{warned}");
+    // It records just now; what the answer names reads the same time later.
+    assert!(!says.contains("was killed"), "{says}");
+    let again = says.split_once("Everything behind it: tcpwhy ");
+    let again = again.expect("a last line").1.split_whitespace();
+    let again = run(&again.collect::<Vec<_>>());
+    assert!(again.status.success(), "{}", stderr(&again));
     let page = dir.path().join("x.html");
     let page = run(&["report", arg(&store), "--last", "60s", "-o", arg(&page)]);
     assert!(page.status.success(), "{}", stderr(&page));

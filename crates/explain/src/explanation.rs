@@ -29,11 +29,11 @@ pub struct Explanation {
 
 impl Explanation {
     /// Lets the views of tcpwhy's that its advice names read the recording, which is kept under this name: what they are
-    /// to show may be over on the host.
-    pub fn looks_at(&mut self, recording: &str) {
+    /// to show may be over on the host. `time` is what of it was read, as `--at` and `--last` take it.
+    pub fn looks_at(&mut self, recording: &str, time: Option<(&str, &str)>) {
         let advice = self.findings.iter_mut().flat_map(|f| &mut f.advice);
         for command in advice.filter_map(|advice| advice.command.as_mut()) {
-            if let Some(kept) = command.from_recording(recording) {
+            if let Some(kept) = command.from_recording(recording, time) {
                 *command = kept;
             }
         }

@@ -75,14 +75,26 @@ impl ShellCommand {
     }
 
     /// The same of a recording, where it is a view of tcpwhy's that otherwise looks at the host as it is now; `None`
-    /// where it is not, or the recording's name cannot be pasted.
-    pub fn from_recording(&self, recording: &str) -> Option<ShellCommand> {
+    /// where it is not, or the recording's name cannot be pasted. `time` is what of it is read, as `--at` and `--last` take it.
+    pub fn from_recording(
+        &self,
+        recording: &str,
+        time: Option<(&str, &str)>,
+    ) -> Option<ShellCommand> {
         let views = ["tcpwhy trace ", "tcpwhy stat "];
         let is_view = views.iter().any(|view| self.0.starts_with(view));
         if !is_view || !is_one_program(&self.0) || self.0.contains(" --from ") {
             return None;
         }
-        let mut from = shell!(" --from {recording}", recording)?;
+        let mut from = match time {
+            Some((at, last)) => shell!(
+                " --from {recording} --at {at} --last {last}",
+                recording,
+                at,
+                last
+            )?,
+            None => shell!(" --from {recording}", recording)?,
+        };
         from.0.insert_str(0, &self.0);
         Some(from)
     }

@@ -53,6 +53,8 @@ pub fn choose(program: &mut OpenProgramMut) {
 pub struct Noted {
     links: Vec<Link>,
     by_files: bool,
+    /// No sockets but those of TCP are walked.
+    only_tcp: bool,
     /// The namespaces that are visited; none for all.
     netns: Vec<u32>,
 }
@@ -63,11 +65,16 @@ impl Noted {
         programs: impl Iterator<Item = libbpf_rs::ProgramMut<'o>>,
         netns: &[u32],
     ) -> Result<Noted, libbpf_rs::Error> {
-        let wanted = programs.filter(|p| is_wanted(p.name()) == Some(true));
-        let links: Result<Vec<Link>, libbpf_rs::Error> = wanted.map(|p| p.attach()).collect();
+        let mut links = Vec::new();
+        let mut only_tcp = true;
+        for program in programs.filter(|p| is_wanted(p.name()) == Some(true)) {
+            only_tcp &= program.name() == "dump_tcp";
+            links.push(program.attach()?);
+        }
         Ok(Noted {
-            links: links?,
+            links,
             by_files: by_files(),
+            only_tcp,
             netns: netns.to_vec(),
         })
     }
@@ -98,7 +105,7 @@ impl Noted {
             }
             // A walk goes through the table that all namespaces share.
             let visited = home.visit(&there, || match sockstat::sockets(&mut file) {
-                Some(0) => Ok(()),
+                Some(0) if self.only_tcp => Ok(()),
                 _ => walk(),
             });
             // Of one that cannot be entered the walks over sockets tell.

@@ -115,7 +115,9 @@ impl Store {
             return Err(self.nothing());
         }
         let gaps = self.gaps(&last, from_ns, to_ns);
-        let recording = Recording::joined(last.into_iter().map(|p| p.recording).collect())?;
+        let mut recording = Recording::joined(last.into_iter().map(|p| p.recording).collect())?;
+        // What is being recorded is whole so far, and what a killed recorder did not record is a gap.
+        recording.manifest.complete = true;
         Ok(Window {
             recording,
             gaps,

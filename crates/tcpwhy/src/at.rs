@@ -7,7 +7,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use jiff::civil::{Date, DateTime, Time};
 use jiff::{SignedDuration, Span, Timestamp, Zoned};
-use recording::Recording;
+use recording::{Manifest, Recording};
 use store::{Gap, Store, is_store};
 
 use crate::looks;
@@ -39,6 +39,18 @@ impl AtArgs {
     /// Whether a time was named.
     pub fn asks(&self) -> bool {
         self.at.is_some() || self.last.is_some()
+    }
+
+    /// The time that was read, as these options take it at any later time; `None` where none was named.
+    pub fn absolute(&self, manifest: &Manifest) -> Option<(String, String)> {
+        if !self.asks() {
+            return None;
+        }
+        // Whole seconds, which hold it.
+        let from_s = manifest.start_unix_ns().div_euclid(1_000_000_000);
+        let length_s = manifest.length().as_secs() + 2;
+        let to = Timestamp::from_second(from_s.saturating_add_unsigned(length_s));
+        Some((to.ok()?.to_string(), format!("{length_s}s")))
     }
 
     /// Opens what is recorded of that time; `open` opens a recording that is no store.

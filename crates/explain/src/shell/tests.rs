@@ -92,7 +92,7 @@ fn a_command_is_typed_to_act_in_its_namespace() {
 
 #[test]
 fn a_view_reads_what_was_kept() {
-    let from = |command: Option<ShellCommand>, at| command.unwrap().from_recording(at);
+    let from = |command: Option<ShellCommand>, at| command.unwrap().from_recording(at, None);
     let wakeups = || shell!("tcpwhy trace wakeups 100ms --pid {pid}", pid = 7);
     assert_eq!(
         text(from(wakeups(), "x.tcpwhy")),
@@ -102,7 +102,10 @@ fn a_view_reads_what_was_kept() {
     assert!(quoted.ends_with(" --from 'my host.tcpwhy'"), "{quoted}");
     assert_eq!(from(wakeups(), "--all"), None);
     assert_eq!(
-        from(wakeups().unwrap().from_recording("x.tcpwhy"), "y.tcpwhy"),
+        from(
+            wakeups().unwrap().from_recording("x.tcpwhy", None),
+            "y.tcpwhy"
+        ),
         None
     );
     // These record, or are no views.

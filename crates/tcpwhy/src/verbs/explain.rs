@@ -156,7 +156,9 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
     if let Some(kept) = kept_as.filter(|kept| *kept != "-") {
         // What a file is called may be the name of a host.
         let kept = if args.live.redact { "RECORDING" } else { kept };
-        explanation.looks_at(kept);
+        let time = args.at.absolute(&recording.manifest);
+        let time = time.as_ref().map(|(at, last)| (&**at, &**last));
+        explanation.looks_at(kept, time);
     }
     cli::detail(&format!("tcpwhy: explaining took {:.2?}", began.elapsed()));
     if args.write {
@@ -170,7 +172,7 @@ pub fn run(args: ExplainArgs, out: &mut impl Write) -> Result<ExitCode> {
             // The command shares this output, and need not have ended its last line.
             writeln!(out)?;
         }
-        print(&args, &explanation, out)?;
+        print(&args, &recording.manifest, &explanation, out)?;
     }
     if let (None, Some(kept)) = (named, &args.output) {
         cli::say(&format!("kept the recording: {}", kept.display()));
@@ -244,13 +246,18 @@ fn write(dir: &Path, manifest: &Manifest, explanation: &Explanation) -> Result<(
 }
 
 /// The answer; on a terminal with everything below it in a pager.
-fn print(args: &ExplainArgs, explanation: &Explanation, out: &mut impl Write) -> Result<()> {
+fn print(
+    args: &ExplainArgs,
+    manifest: &Manifest,
+    explanation: &Explanation,
+    out: &mut impl Write,
+) -> Result<()> {
     let style = looks::style(args.rows);
     let all = || text::full(explanation, &style);
     let text = if args.full || args.rows {
         all()
     } else {
-        text::answer(explanation, &style, &more(args))
+        text::answer(explanation, &style, &more(args, manifest))
     };
     let paged = || {
         if args.full || args.rows {
@@ -266,7 +273,7 @@ fn print(args: &ExplainArgs, explanation: &Explanation, out: &mut impl Write) ->
 }
 
 /// How to see what is behind the answer.
-fn more(args: &ExplainArgs) -> String {
+fn more(args: &ExplainArgs, manifest: &Manifest) -> String {
     let store = args.at.store();
     let named = args.recording.as_ref().or(args.from.as_ref());
     let named = named.or(store.as_ref());
@@ -274,10 +281,15 @@ fn more(args: &ExplainArgs) -> String {
         Some(stdin) if given::is_stdin(stdin) => {
             "Everything behind it: --full; to read it again, keep it in a file".into()
         }
-        Some(kept) => format!(
-            "Everything behind it: tcpwhy explain --full {}",
-            kept.display()
-        ),
+        Some(kept) => {
+            let time = args.at.absolute(manifest);
+            let time = time.map(|(at, last)| format!(" --at {at} --last {last}"));
+            format!(
+                "Everything behind it: tcpwhy explain --full {}{}",
+                kept.display(),
+                time.unwrap_or_default()
+            )
+        }
         None => "Everything behind it: --full; to keep the recording: -o NAME".into(),
     }
 }
