@@ -32,7 +32,9 @@ impl Watching {
     pub fn end(self) -> (Vec<Value>, Value) {
         kill_process(Pid::from_raw(self.0.id() as i32).unwrap(), Signal::INT).unwrap();
         let output = self.0.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", stderr(&output));
+        let says = stderr(&output);
+        assert!(output.status.success(), "{says}");
+        assert!(!says.contains(" failed: "), "{says}");
         let mut lines = json_lines(&output);
         let health = lines.pop().expect("a last line");
         assert_eq!(health["type"], "health");

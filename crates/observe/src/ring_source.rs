@@ -68,6 +68,8 @@ pub fn run(
         }
     })?;
     let from_ns = control.begin(|| drain(&ring).map(drop))?;
+    // What is in the ring now came before, or in the moment since.
+    drain(&ring)?;
     recording.set(true);
     source.borrow_mut().begin(from_ns)?;
     control.ready(source.borrow().report());

@@ -109,7 +109,7 @@ struct Sink {
 impl Sink {
     fn take(&mut self, told: Told) {
         self.records += 1;
-        let Some(from_ns) = self.from_ns else {
+        let Some(from_ns) = self.from_ns.filter(|from_ns| told.time_ns() >= *from_ns) else {
             return;
         };
         match told {

@@ -52,16 +52,14 @@ pub struct Control {
 
 impl Control {
     /// Says that it is attached, and waits until all parts are and the recording begins: at which moment, ns. What comes
-    /// `meanwhile` and until then is no part of the recording; it is called again and again, at last when the recording
-    /// has begun.
+    /// `meanwhile`, which is called again and again, is no part of the recording.
     pub fn begin(&self, mut meanwhile: impl FnMut() -> Result<(), Error>) -> Result<u64, Error> {
         let _ = self.told.send(Told::Attached);
         loop {
             let word = self.word.recv_timeout(DRAIN_EVERY);
-            meanwhile()?;
             match word {
                 Ok(from_ns) => return Ok(from_ns),
-                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Timeout) => meanwhile()?,
                 Err(RecvTimeoutError::Disconnected) => return Err(Error::Stopped),
             }
         }

@@ -259,6 +259,17 @@ impl Manifest {
         manifest
     }
 
+    /// The sources that should have worked and did not, each with its reason. What they give is missing, and not absent.
+    pub fn failures(&self) -> impl Iterator<Item = String> {
+        self.sources.iter().filter_map(|s| match &s.verdict {
+            Verdict::Failed(why) => Some(format!("{} failed: {why}", s.name)),
+            Verdict::Unsupported(why) if s.intent == Intent::Required => {
+                Some(format!("{} is not supported: {why}", s.name))
+            }
+            _ => None,
+        })
+    }
+
     /// When it began, ns since 1970.
     pub fn start_unix_ns(&self) -> i64 {
         let start = i64::try_from(self.start_ns).unwrap_or(i64::MAX);

@@ -155,6 +155,9 @@ fn live(
     let pressed = surroundings::begin()?;
     options.stop = pressed.clone();
     let (session, feed) = Session::live(&options)?;
+    for failed in session.manifest().failures() {
+        cli::say(&format!("tcpwhy: {failed}; what it gives is not shown"));
+    }
     let how = how(args, session.manifest(), filter);
     let mut screen = Screen::new(out, &how).at_most(stop.count);
     let mut reader = Reader::new(view);

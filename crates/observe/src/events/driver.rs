@@ -199,6 +199,16 @@ pub enum Told<'r> {
     Life(&'r tw_life),
 }
 
+impl Told<'_> {
+    /// When it happened; of a life, the last of it.
+    pub fn time_ns(&self) -> u64 {
+        match self {
+            Told::Event(event) | Told::Reset(event, _) => event.time_ns,
+            Told::Life(life) => life.event.time_ns,
+        }
+    }
+}
+
 /// Records lost so far, per tracepoint.
 #[derive(Default)]
 pub struct Losses {

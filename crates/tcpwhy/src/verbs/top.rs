@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::Args;
 use observe::{Options, Part, Session};
-use recording::{Feed, Filter, Intent, Manifest, Next, Recording, Verdict, Window, monotonic_ns};
+use recording::{Feed, Filter, Manifest, Next, Recording, Window, monotonic_ns};
 use view::How;
 use view::top::{
     About, Effect, Findings, Picture, Seen, State, Timeline, draw, to_clipboard, waiting,
@@ -243,19 +243,12 @@ fn before(now_ns: u64, time: Duration) -> u64 {
 }
 
 fn about(manifest: &Manifest, live: bool) -> About {
-    let failed = manifest.sources.iter().filter_map(|s| match &s.verdict {
-        Verdict::Failed(why) => Some(format!("{} failed: {why}", s.name)),
-        Verdict::Unsupported(why) if s.intent == Intent::Required => {
-            Some(format!("{} is not supported: {why}", s.name))
-        }
-        _ => None,
-    });
     About {
         host: format!("{} (Linux {})", manifest.host.name, manifest.host.kernel),
         live,
         colour: looks::colour(),
         how: How::of(manifest).zoned(looks::zone(), manifest),
-        failed: failed.collect(),
+        failed: manifest.failures().collect(),
         health: None,
         slowed: None,
     }
