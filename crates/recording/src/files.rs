@@ -4,7 +4,7 @@
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, open, openat, statat};
@@ -18,13 +18,27 @@ pub(crate) const MANIFEST: &str = "manifest.json";
 /// Addresses, command lines and the load of a host are nobody else's.
 const DIR_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
+/// Beneath a directory that gives what is made in it to its group, and that others cannot enter, that group may read it.
+const SHARED_DIR: u32 = 0o2750;
+const SHARED_FILE: u32 = 0o640;
 
-/// Makes a directory that only its owner can enter.
+/// Makes a directory that only its owner can enter, and the group that may read what is beside it.
 pub(crate) fn make_dir(path: &Path) -> std::io::Result<()> {
-    DirBuilder::new().mode(DIR_MODE).create(path)
+    // Its group and that bit come from the directory that it is in; a thread without rights could not set them.
+    let mode = if is_shared(path) {
+        SHARED_DIR
+    } else {
+        DIR_MODE
+    };
+    DirBuilder::new().mode(mode & 0o777).create(path)
 }
 
-/// Makes a file that only its owner can read; one of ours that is there is written anew.
+fn is_shared(path: &Path) -> bool {
+    let beside = path.parent().and_then(|dir| fs::metadata(dir).ok());
+    beside.is_some_and(|dir| dir.mode() & 0o7777 == SHARED_DIR)
+}
+
+/// Makes a file that only its owner can read, and that group; one of ours that is there is written anew.
 pub(crate) fn make_file(path: &Path) -> std::io::Result<File> {
     match new_file(path) {
         // Left by whoever was killed between making it and renaming it.
@@ -40,7 +54,12 @@ pub(crate) fn make_file(path: &Path) -> std::io::Result<File> {
 pub(crate) fn new_file(path: &Path) -> std::io::Result<File> {
     let mut options = OpenOptions::new();
     // `create_new` neither follows a link nor opens what somebody else has put there.
-    options.write(true).create_new(true).mode(FILE_MODE);
+    let mode = if is_shared(path) {
+        SHARED_FILE
+    } else {
+        FILE_MODE
+    };
+    options.write(true).create_new(true).mode(mode);
     options.open(path)
 }
 
@@ -166,4 +185,32 @@ impl TableDir {
 /// The name of a sealed segment.
 pub(crate) fn file_name(number: u32) -> String {
     format!("{number:06}.parquet")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_group_reads_only_beneath_a_directory_that_is_shared_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        for (of_dir, expected) in [
+            (0o700, [0o700, 0o600]),
+            (0o750, [0o700, 0o600]),
+            (0o2755, [0o2700, 0o600]),
+            (0o2750, [0o2750, 0o640]),
+        ] {
+            let shared = dir.path().join(format!("{of_dir:o}"));
+            fs::create_dir(&shared).unwrap();
+            fs::set_permissions(&shared, Permissions::from_mode(of_dir)).unwrap();
+            let (below, file) = (shared.join("dir"), shared.join("file"));
+            make_dir(&below).unwrap();
+            make_file(&file).unwrap();
+            let modes = [&below, &file].map(|p| fs::metadata(p).unwrap().mode() & 0o7777);
+            assert_eq!(modes, expected, "{of_dir:o}");
+        }
+    }
 }

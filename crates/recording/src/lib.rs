@@ -69,6 +69,7 @@ pub use events::Events;
 pub use feed::{Feed, Next, Segment};
 pub use filter::{Filter, Prefix};
 pub use home::{Home, is_host_name, is_name};
+pub use limits::cut;
 pub use manifest::{FORMAT, Host, Intent, Manifest, Namespace, OwnCost, Ran, Source, Verdict};
 pub use owner::Owner;
 pub use pack::{PACKED, is_recording, pack};

@@ -64,7 +64,7 @@ pub(crate) fn text(text: &str) -> Cow<'_, str> {
 }
 
 /// The beginning of a text, of at most so many bytes.
-pub(crate) fn cut(text: &str, most: usize) -> &str {
+pub fn cut(text: &str, most: usize) -> &str {
     let mut end = most.min(text.len());
     while !text.is_char_boundary(end) {
         end -= 1;

@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use cpp_demangle::{BorrowedSymbol, DemangleOptions};
 
-use super::cut;
+use recording::cut;
 
 /// Bytes of a name that are kept; a template's name can be any length.
 const MAX_NAME: usize = 512;

@@ -285,13 +285,6 @@ impl Book {
     }
 }
 
-/// As much of a text as fits into so many bytes.
-fn cut(text: &str, most: usize) -> &str {
-    let fits = |end: &usize| text.is_char_boundary(*end);
-    let end = (0..=most.min(text.len())).rev().find(fits);
-    &text[..end.unwrap_or(0)]
-}
-
 fn hex(address: u64) -> Text {
     format!("{address:#x}").into()
 }

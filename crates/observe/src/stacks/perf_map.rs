@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
-use super::cut;
+use recording::cut;
 
 /// The functions that a process said it made.
 pub struct PerfMap {

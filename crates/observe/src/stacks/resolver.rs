@@ -12,9 +12,10 @@ use super::elf::Functions;
 use super::files::{FileId, Files};
 use super::perf_map::PerfMap;
 use super::process::{Mapping, Maps};
-use super::{Place, cut, hex};
+use super::{Place, hex};
 use crate::foreign::{self, Process};
 use crate::pace::thread_cpu;
+use recording::cut;
 
 /// What is known of processes and their files. Everything of theirs is read here.
 #[derive(Default)]
