@@ -28,7 +28,7 @@ pub struct Ledger {
     /// Up to when it is filled in.
     upto_ns: u64,
     last: Seen,
-    /// When data was last seen to go out, and to come in, between two samples, ns.
+    /// When data last went out, and came in, ns; between two samples, or before the first one where it answered something.
     moved_ns: (Option<u64>, Option<u64>),
     rwnd_us: u64,
     sndbuf_us: u64,
@@ -40,6 +40,10 @@ pub struct Ledger {
     /// [`State::Awaiting`] (sent last).
     instants: [u32; State::ALL.len()],
     pub(crate) duplex: bool,
+    /// From when on it is filled in.
+    since_ns: u64,
+    /// The longest that what came since then was not read, since the last of it came, ms.
+    pub(crate) unread_ms: u32,
 }
 
 impl Ledger {
@@ -61,6 +65,8 @@ impl Ledger {
             segments: (0, 0),
             instants: [0; State::ALL.len()],
             duplex: false,
+            since_ns,
+            unread_ms: 0,
         };
         if older {
             // What was counted before the recording is not its time.
@@ -69,8 +75,16 @@ impl Ledger {
             ledger.segments = segments(row);
         }
         ledger.sample(row);
-        // What went before the first sample may be a greeting.
-        ledger.moved_ns = (None, None);
+        // What went before the first sample may be a greeting, and the answer to a login; later words answer something.
+        let answered = |asked: Option<u32>, said: Option<u32>, ms: Option<u32>| {
+            let ago = u64::from(ms?) * MS;
+            (asked? > 2 && said? > 1).then(|| row.time_ns.saturating_sub(ago))
+        };
+        let (came, went) = (row.data_segs_in, row.data_segs_out);
+        ledger.moved_ns = (
+            answered(came, went, row.last_data_sent_ms),
+            answered(went, came, row.last_data_recv_ms),
+        );
         ledger
     }
 
@@ -91,6 +105,11 @@ impl Ledger {
             self.last = now;
         }
         self.segments = segments(row);
+        let silent_ms = row.last_data_recv_ms.unwrap_or(0);
+        let came_ns = row.time_ns.saturating_sub(u64::from(silent_ms) * MS);
+        if row.recv_queue.is_some_and(|bytes| bytes > 0) && came_ns >= self.since_ns {
+            self.unread_ms = self.unread_ms.max(silent_ms);
+        }
         let held = self.held_back(row, to - from);
         let moved = |ms: Option<u32>, ever: Option<u32>| {
             let ago = u64::from(ms?) * MS;
@@ -192,7 +211,7 @@ impl Ledger {
         spent
     }
 
-    /// When the server's data last moved between two samples, ns: it answers, whatever was asked since.
+    /// When the server's data last moved, as far as it was no greeting, ns: it answers, whatever was asked since.
     pub(crate) fn answered_ns(&self, role: Role) -> Option<u64> {
         match role {
             Role::Server => self.moved_ns.0,
@@ -302,6 +321,9 @@ mod tests {
         server.sample(&at(9 * S, 2, 6_300, 6_300));
         assert_eq!(server.last(Role::Server), State::Owing);
         assert_eq!(server.answered_ns(Role::Server), Some(3 * S - 300 * MS));
+        // It had answered before the recording began.
+        let server = Ledger::begin(&at(20 * S, 2, 9_000, 8_999), 15 * S, true);
+        assert_eq!(server.answered_ns(Role::Server), Some(11 * S));
     }
 
     #[test]

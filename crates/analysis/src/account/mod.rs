@@ -79,6 +79,9 @@ pub struct Service {
     pub duplex: u64,
     /// Bytes that they moved, both ways together, as far as was recorded.
     pub bytes: u64,
+    /// The longest that one of its ends was not read after the last of what came in this time, as sampled, ms.
+    #[serde(default)]
+    pub unread_ms: u32,
     /// Samples that it rests on.
     pub samples: u64,
     /// Time of all ends together, s.
@@ -153,6 +156,7 @@ pub fn account(story: &Story) -> (Vec<Service>, u64) {
             ends: sums.ends,
             duplex: sums.duplex,
             bytes: sums.bytes,
+            unread_ms: sums.unread_ms,
             samples: sums.samples,
             total_s: words::rounded(spent.total() as f64 / 1e9),
             spent_s: spent,

@@ -30,6 +30,8 @@ pub(super) struct Sums {
     pub(super) round_trips: (u64, u64),
     /// What its ends wait in queues that transfers fill.
     pub(super) queued: Wait,
+    /// The longest that one of its ends was not read, ms.
+    pub(super) unread_ms: u32,
 }
 
 /// By how long its ends waited for something.
@@ -51,6 +53,7 @@ impl Sums {
         self.samples += other.samples;
         self.spent.absorb(&other.spent);
         self.short.absorb(&other.short);
+        self.unread_ms = self.unread_ms.max(other.unread_ms);
     }
 
     /// One more end.
@@ -69,6 +72,7 @@ impl Sums {
             let instants = ledger.instants(role);
             self.samples += instants.total();
             self.duplex += u64::from(ledger.duplex);
+            self.unread_ms = self.unread_ms.max(ledger.unread_ms);
             if conn.established_ns.is_some() {
                 self.short.absorb(&instants);
             }
