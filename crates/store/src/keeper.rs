@@ -1,9 +1,11 @@
 //! Who writes a store: where the next recording goes, and what goes so that it stays within its bounds.
 
 use std::collections::HashMap;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{
+    DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown, lchown,
+};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,12 +13,14 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::bounds::Bounds;
 use crate::error::Error;
-use crate::layout::{LOCK, Stretch, is_store, stretches};
+use crate::layout::{LOCK, Stretch, findings, is_store, stretches};
 use crate::merge::{is_read, settle, unmerged};
 use crate::notes::{Gap, Notes};
 
 /// When a recording begins, no more than so many go for their age: a clock that jumps ahead takes no week with it.
 const AGED: usize = 2;
+/// What is made in it is its group's to read, and nobody else's.
+const SHARED: u32 = 0o2750;
 /// What `st_blocks` counts in, bytes.
 const BLOCK: u64 = 512;
 
@@ -81,6 +85,24 @@ impl Keeper {
         };
         keeper.notes.write(dir)?;
         Ok(keeper)
+    }
+
+    /// Lets a group read all that is recorded from now on, and gives its user, who has no rights, a directory in it to write.
+    ///
+    /// # Errors
+    ///
+    /// The file system refuses.
+    pub fn share(&self, uid: u32, gid: u32) -> Result<(), Error> {
+        let failed = Error::io(&self.dir);
+        chown(&self.dir, None, Some(gid)).map_err(&failed)?;
+        // Last: without rights a change of the group takes its bit away.
+        fs::set_permissions(&self.dir, Permissions::from_mode(SHARED)).map_err(&failed)?;
+        let own = findings(&self.dir);
+        match DirBuilder::new().mode(0o750).create(&own) {
+            Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(Error::io(&own)(e)),
+            _ => {}
+        }
+        lchown(&own, Some(uid), Some(gid)).map_err(Error::io(&own))
     }
 
     /// Its directory.
@@ -207,7 +229,7 @@ impl Keeper {
 }
 
 /// What a directory takes on disk, bytes.
-fn on_disk(path: &Path) -> u64 {
+pub(crate) fn on_disk(path: &Path) -> u64 {
     let entries = fs::read_dir(path).into_iter().flatten().flatten();
     let sizes = entries.map(|entry| match entry.metadata() {
         Ok(meta) if meta.is_dir() => on_disk(&entry.path()),

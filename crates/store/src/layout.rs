@@ -31,6 +31,16 @@ pub(crate) struct Stretch {
     pub(crate) path: PathBuf,
 }
 
+/// Where who explains a store keeps what is his own: findings, and what is pinned around them.
+pub fn findings(store: &Path) -> PathBuf {
+    store.join("findings")
+}
+
+/// Where what was recorded around findings is kept.
+pub(crate) fn pins(store: &Path) -> PathBuf {
+    findings(store).join("pins")
+}
+
 /// Whether there is a store.
 pub fn is_store(dir: &Path) -> bool {
     fs::symlink_metadata(dir.join(NOTES)).is_ok_and(|m| m.is_file())

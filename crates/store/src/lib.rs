@@ -12,6 +12,7 @@ mod keeper;
 mod layout;
 mod merge;
 mod notes;
+mod pins;
 #[cfg(test)]
 mod tests;
 mod window;
@@ -19,7 +20,8 @@ mod window;
 pub use bounds::Bounds;
 pub use error::Error;
 pub use keeper::Keeper;
-pub use layout::is_store;
+pub use layout::{findings, is_store};
 pub use merge::merge;
 pub use notes::{Gap, Notes};
+pub use pins::Pins;
 pub use window::{Store, Window};

@@ -77,7 +77,7 @@ impl Notes {
             let mut file = options
                 .write(true)
                 .create_new(true)
-                .mode(0o600)
+                .mode(0o640)
                 .open(&open)?;
             file.write_all(&text)?;
             fs::rename(&open, &path)

@@ -7,7 +7,7 @@ use std::time::Duration;
 use recording::tables::{Counter, Event, Setting};
 use recording::{FORMAT, Manifest, Recording, Table, Writer};
 
-use crate::{Bounds, Error, Gap, Keeper, Store, Window, merge};
+use crate::{Bounds, Error, Gap, Keeper, Pins, Store, Window, merge};
 
 const S: u64 = 1_000_000_000;
 /// The clock when the host was started.
@@ -273,4 +273,38 @@ fn damaged_notes_cost_no_recording() {
             .to_string_lossy()
             .contains("000002-")
     );
+}
+
+#[test]
+fn what_was_recorded_around_a_finding_stays_when_the_rest_has_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().join("store");
+    let paths = store(&dir, &[(1000, 1302), (1300, 1400)]);
+    fs::create_dir(crate::findings(&dir)).unwrap();
+    let mut pins = Pins::open(&dir, 1 << 30).unwrap();
+    // Two that meet are one; the third is not over.
+    pins.want(unix(1100), unix(1110));
+    pins.want(unix(1150), unix(1160));
+    pins.want(unix(1380), unix(1380));
+    for _ in 0..3 {
+        pins.copy(unix(1400)).unwrap();
+    }
+    fs::remove_dir_all(&paths[0]).unwrap();
+    let kept = window(&dir, 1000, 1250).unwrap().recording;
+    assert_eq!(seconds::<Event>(&kept), (1070..=1190).collect::<Vec<_>>());
+    // What is there still is read there, and not twice.
+    let all = window(&dir, 1180, 1350).unwrap();
+    let expected: Vec<u64> = (1180..=1190).chain(1300..=1350).collect();
+    assert_eq!(seconds::<Event>(&all.recording), expected);
+    assert_eq!(all.gaps.len(), 1);
+    let names = || fs::read_dir(crate::layout::pins(&dir)).unwrap().count();
+    assert_eq!(names(), 1);
+
+    // Their own bound: the oldest goes, and never the newest.
+    let mut pins = Pins::open(&dir, 1).unwrap();
+    pins.want(unix(1330), unix(1331));
+    pins.copy(unix(1400)).unwrap();
+    assert_eq!(names(), 1);
+    assert!(pins.removed > 0);
+    assert!(window(&dir, 1100, 1110).is_err());
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use recording::Recording;
 
 use crate::error::Error;
-use crate::layout::{Stretch, is_store, stretches};
+use crate::layout::{Stretch, is_store, pins, stretches};
 use crate::notes::{Gap, Notes};
 
 /// A recording that began so long before a time does not reach it, s: twice as long as one lasts.
@@ -99,7 +99,7 @@ impl Store {
         const S: i64 = 1_000_000_000;
         let mut parts: Vec<Part> = Vec::new();
         let reached = |s: &Stretch| (from_ns / S - REACHES_S..=to_ns / S).contains(&s.start_s);
-        for stretch in stretches(&self.dir)?.iter().filter(|s| reached(s)) {
+        for stretch in self.stretches()?.iter().filter(|s| reached(s)) {
             match Part::of(stretch, from_ns, to_ns) {
                 Ok(part) => parts.extend(part),
                 // It went while we looked: the oldest ones do.
@@ -125,6 +125,18 @@ impl Store {
         })
     }
 
+    /// All recordings; before the first one, what is left of those that have gone: what was kept around findings.
+    fn stretches(&self) -> Result<Vec<Stretch>, Error> {
+        let mut all = stretches(&self.dir)?;
+        let first_s = all.first().map_or(i64::MAX, |s| s.start_s);
+        // Nobody need explain a store.
+        let mut pinned = stretches(&pins(&self.dir)).unwrap_or_default();
+        pinned.retain(|pin| pin.start_s < first_s);
+        // One that was taken when the first recording had begun holds some of it, too.
+        let parts = pinned.into_iter().chain(all.drain(..));
+        Ok(parts.collect())
+    }
+
     /// When nothing was recorded between two moments.
     fn gaps(&self, parts: &[Part], from_ns: i64, to_ns: i64) -> Vec<Gap> {
         let starts = parts.iter().map(|p| p.from_ns).chain([to_ns]);
@@ -144,7 +156,7 @@ impl Store {
     }
 
     fn nothing(&self) -> Error {
-        let all = stretches(&self.dir).unwrap_or_default();
+        let all = self.stretches().unwrap_or_default();
         let time = |s: &Stretch| Timestamp::from_second(s.start_s).unwrap_or_default();
         let holds = match (all.first(), all.last()) {
             (Some(first), Some(last)) => format!(
