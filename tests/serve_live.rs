@@ -1,13 +1,17 @@
 //! `tcpwhy serve` records this host for good; what was recorded at a time is one recording, whatever was killed meanwhile.
 
+use std::fs::Permissions;
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 use crate::common::live::Space;
 use crate::common::{
@@ -169,4 +173,99 @@ fn what_was_recorded_survives_a_kill_and_what_was_not_is_said() {
     one_line(&["explain", arg(&store)], "name a time: --at 03:07");
     let before = ["explain", arg(&store), "--at", "1h ago"];
     one_line(&before, "nothing was recorded at that time; it holds");
+}
+
+/// What is listed of findings.
+fn findings(store: &Path) -> Vec<Value> {
+    let listed = run(&["findings", arg(store), "--json"]);
+    let none_yet = stderr(&listed).contains("no findings were ever written down");
+    assert!(listed.status.success() || none_yet, "{}", stderr(&listed));
+    json_lines(&listed)
+}
+
+/// The process that explains what this one records; `None` while there is none.
+fn explainer(serving: &Serving) -> Option<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", serving.0.id())).unwrap();
+    let children = threads.map(|t| std::fs::read_to_string(t.unwrap().path().join("children")));
+    children.flatten().find_map(|pids| pids.trim().parse().ok())
+}
+
+#[test]
+fn a_finding_is_raised_by_who_has_no_rights_told_and_resolved() {
+    need_root();
+    let dir = tempfile::tempdir().unwrap();
+    // Another user is to reach it.
+    std::fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).unwrap();
+    let (store, journal) = (dir.path().join("store"), dir.path().join("journal"));
+    let journald = UnixDatagram::bind(&journal).unwrap();
+    std::fs::set_permissions(&journal, Permissions::from_mode(0o666)).unwrap();
+    journald.set_nonblocking(true).unwrap();
+    let space = Space::new("serve");
+    let more = ["--user", "nobody", "--journal", arg(&journal)];
+    let serving = Serving::begin(&store, &more);
+    let pid = explainer(&serving).expect("it explains");
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    assert!(
+        status.contains("Uid:\t65534\t65534\t65534\t65534"),
+        "{status}"
+    );
+    assert!(status.contains("CapPrm:\t0000000000000000"), "{status}");
+
+    let refused = |n: usize| {
+        space.inside(|| {
+            for _ in 0..n {
+                assert!(TcpStream::connect("127.0.0.1:7").is_err());
+                sleep(Duration::from_millis(300));
+            }
+        });
+    };
+    let state = |of: &str| {
+        let all = findings(&store);
+        all.iter()
+            .any(|alert| alert["state"] == of && alert["cause"] == "connection-refused")
+    };
+    let until = Instant::now() + Duration::from_secs(60);
+    while !state("raised") && Instant::now() < until {
+        refused(3);
+    }
+    let raised = findings(&store);
+    assert_eq!(raised.len(), 1, "{raised:?}");
+    assert_eq!(raised[0]["place"], "127.0.0.1:7");
+    assert_eq!(raised[0]["netns"], space.name());
+    let holds = run(&["findings", arg(&store), "--fail-on-finding"]);
+    assert_eq!(holds.status.code(), Some(10), "{}", stdout(&holds));
+    // One that is killed knows afterwards what it knew.
+    kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL).unwrap();
+    wait_until("it is started again", || {
+        explainer(&serving).is_some_and(|now| now != pid)
+    });
+    let until = Instant::now() + Duration::from_secs(60);
+    while !state("resolved") && Instant::now() < until {
+        sleep(Duration::from_millis(500));
+    }
+    let resolved = findings(&store);
+    assert_eq!(resolved.len(), 1, "{resolved:?}");
+    assert_eq!(resolved[0]["state"], "resolved");
+    assert_eq!(resolved[0]["fingerprint"], raised[0]["fingerprint"]);
+    let said = serving.end();
+    assert!(said.contains("resolved: "), "{said}");
+    assert!(
+        said.contains("the process that explains has ended"),
+        "{said}"
+    );
+
+    let mut got = Vec::new();
+    let mut message = [0; 65_536];
+    while let Ok(n) = journald.recv(&mut message) {
+        got.push(String::from_utf8_lossy(&message[..n]).into_owned());
+    }
+    let states: Vec<bool> = got
+        .iter()
+        .map(|m| m.contains("TCPWHY_STATE=raised\n"))
+        .collect();
+    assert_eq!(states, [true, false], "{got:?}");
+    assert!(
+        got[0].contains("\nTCPWHY_CAUSE=connection-refused\n"),
+        "{got:?}"
+    );
 }

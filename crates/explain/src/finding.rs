@@ -84,6 +84,15 @@ pub struct Finding {
     pub verify: String,
 }
 
+impl Finding {
+    /// What stays of it from one window of time to the next: its cause and its place, without processes and moments.
+    pub fn key(&self) -> String {
+        // A namespace's name is known in some windows only: its inode is in all.
+        let netns = self.scope.netns.inode;
+        format!("{} {netns} {}", self.cause, self.scope.place())
+    }
+}
+
 /// Where a finding holds.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -31,6 +31,11 @@ pub struct AtArgs {
 }
 
 impl AtArgs {
+    /// So much up to this time.
+    pub fn new(at: String, last: Option<Duration>) -> AtArgs {
+        AtArgs { at: Some(at), last }
+    }
+
     /// What is read where no recording was named: the host's own store, if a time was.
     pub fn store(&self) -> Option<PathBuf> {
         self.asks().then(|| PathBuf::from(STORE))
@@ -107,7 +112,7 @@ impl AtArgs {
     fn span(&self, now: &Zoned) -> Result<(i64, i64)> {
         let now = now.with_time_zone(looks::zone());
         let to = match &self.at {
-            Some(at) => moment(at, &now)?,
+            Some(at) => moment("--at", at, &now)?,
             None => now.timestamp(),
         };
         let last = SignedDuration::try_from(self.last.unwrap_or(LAST)).context("--last")?;
@@ -132,10 +137,10 @@ fn missing(gap: &Gap) -> String {
 }
 
 /// The moment that is named. A time to the minute is its end: who asks for 03:07 wants what happened then.
-fn moment(text: &str, now: &Zoned) -> Result<Timestamp> {
+pub fn moment(option: &str, text: &str, now: &Zoned) -> Result<Timestamp> {
     let wrong = || {
         anyhow!(
-            "--at {text}: not a time; examples: 03:07, \"yesterday 03:07\", \"10m ago\", \"2026-12-01 03:07\", \
+            "{option} {text}: not a time; examples: 03:07, \"yesterday 03:07\", \"10m ago\", \"2026-12-01 03:07\", \
              2026-12-01T03:07:00Z"
         )
     };
@@ -198,7 +203,7 @@ mod tests {
 
     fn at(text: &str) -> Result<String> {
         let now: Zoned = "2026-12-01T10:20:30[Europe/Berlin]".parse().unwrap();
-        Ok(moment(text, &now)?.to_string())
+        Ok(moment("--at", text, &now)?.to_string())
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Who called sudo: the command that is recorded runs as he would have run it himself.
+//! Users of this host: who called sudo, as whom the command runs that is recorded, and who runs a service.
 
 use std::env;
 use std::fs::File;
@@ -49,6 +49,23 @@ impl Caller {
     }
 }
 
+/// The rights of a user of this host, by his name; his own group alone.
+pub fn user(name: &str) -> Option<Identity> {
+    identity(&text(Path::new("/etc/passwd")), name)
+}
+
+fn identity(passwd: &str, name: &str) -> Option<Identity> {
+    let mut users = passwd.lines().map(|line| line.split(':'));
+    let mut user = users.find_map(|mut user| (user.next()? == name).then_some(user))?;
+    let uid = user.nth(1)?.parse().ok()?;
+    let gid = user.next()?.parse().ok()?;
+    Some(Identity {
+        uid,
+        gid,
+        groups: vec![gid],
+    })
+}
+
 fn text(path: &Path) -> String {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(MOST).read_to_end(&mut bytes));
@@ -91,6 +108,12 @@ mod tests {
             "root:x:0:0:root:/root:/bin/sh\nalice:x:1000:1000:A,,,:/home/alice:/bin/sh\nbroken\n";
         assert_eq!(home(passwd, 1000).as_deref(), Some("/home/alice"));
         assert_eq!(home(passwd, 7), None);
+        let alice = identity(passwd, "alice").unwrap();
+        assert_eq!(
+            (alice.uid, alice.gid, alice.groups),
+            (1000, 1000, vec![1000])
+        );
+        assert!(identity(passwd, "broken").is_none() && identity(passwd, "al").is_none());
         let group = "root:x:0:\ndocker:x:999:bob,alice\nalice:x:1000:alice\nx:y\nal:x:5:alicex\n";
         assert_eq!(groups(group, "alice", 1000), [1000, 999]);
     }

@@ -21,6 +21,10 @@ Examples:
   sudo tcpwhy serve --store /var/lib/tcpwhy   a week of this host, 4 GiB at most
   sudo tcpwhy explain --at 03:07              why it was slow in the five minutes up to 03:07
   sudo tcpwhy report --last 30m -o x.html     the last half hour as a page";
+pub const FINDINGS: &str = "\
+Examples:
+  sudo tcpwhy findings                        what holds, and what held in the last day
+  sudo tcpwhy findings --since \"yesterday 03:07\"";
 pub const TRACE: &str = "\
 Examples:
   sudo tcpwhy trace retransmits               each as it happens

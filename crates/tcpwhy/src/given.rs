@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use recording::{Error, Recording, Scratch, is_packed};
+use store::{findings, is_store};
 
 use crate::at::AtArgs;
 use crate::confine::{Confined, confine};
@@ -59,6 +60,10 @@ pub fn hold_orderly<'p>(
             unfinished::tell();
         }
         packed |= !path.is_dir();
+        if is_store(path) {
+            // It is another user's.
+            reads.push(findings(path));
+        }
         reads.push(path.to_path_buf());
     }
     let room = packed

@@ -16,6 +16,7 @@ mod looks;
 mod mistakes;
 mod pager;
 mod seen;
+mod serving;
 mod sibling;
 mod signals;
 mod size;
@@ -66,6 +67,9 @@ enum Verb {
     /// Record the live host for good, into a store: --at and --last of the other verbs read what was recorded at any time
     #[command(after_help = examples::SERVE)]
     Serve(verbs::serve::ServeArgs),
+    /// List what serve raised and resolved
+    #[command(after_help = examples::FINDINGS)]
+    Findings(verbs::findings::FindingsArgs),
     /// Print one line per event, live or from a recording
     #[command(subcommand, after_help = examples::TRACE)]
     Trace(verbs::trace::TraceVerb),
@@ -123,6 +127,7 @@ fn run(verb: Verb, mut out: &mut dyn Write) -> Result<ExitCode> {
         Verb::Compare(args) => verbs::compare::run(&args, out),
         Verb::Record(args) => verbs::record::run(args),
         Verb::Serve(args) => verbs::serve::run(&args),
+        Verb::Findings(args) => verbs::findings::run(&args, out),
         Verb::Trace(verb) => verbs::trace::run(verb, out),
         Verb::Stat(verb) => verbs::stat::run(verb, out),
         Verb::Top(args) => verbs::top::run(&args),

@@ -3,6 +3,7 @@
 //! The words and numbers of findings come from `explain`; views show what the tables say. One thing is judged
 //! here: whose time the slowest requests took (`requests.rs`).
 
+pub mod alerts;
 mod ascii;
 pub mod book;
 mod columns;

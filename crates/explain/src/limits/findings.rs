@@ -24,6 +24,9 @@ limits! {
     /// Making one connection wait this long is a finding by itself, because people give up. By then three RTOs of 200
     /// ms have passed and a socket sampled once a second has several samples.
     STALL = 3 * S, Time, People;
+    /// A program that leaves what came unread for this long makes `serve` record all that explain can use: sockets are
+    /// sampled once a second, and a busy program reads each of them more often.
+    LEFT_UNREAD = S, Time, Sampling;
     /// This many failures of one caller are a finding: it keeps retrying and does not get what it needs.
     /// [`FAILED_OVER`] and [`FAILED_SHARE`] must hold as well.
     FAILED_AGAIN = 3, Events, People;

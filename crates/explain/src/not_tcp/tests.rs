@@ -45,6 +45,7 @@ fn service(role: Role, at: &str, comm: &str, requests: Requests) -> Service {
         ends: 1,
         duplex: 0,
         bytes: 0,
+        unread_ms: 0,
         samples: 0,
         total_s: 0.5,
         spent_s: Spent::default(),

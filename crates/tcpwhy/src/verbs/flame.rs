@@ -9,8 +9,10 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use cli::Target;
 use recording::Recording;
+use store::is_store;
 use view::flame::{self, Caption, Choice, Profile, Unit};
 
+use crate::at::AtArgs;
 use crate::filters::{self, FilterArgs};
 use crate::given::{self, Given};
 
@@ -18,7 +20,7 @@ use crate::given::{self, Given};
 #[derive(Args, Debug)]
 pub struct FlameArgs {
     /// A recording, or a file with stacks from `perf script`, DTrace, or folded ones; - is standard input
-    #[arg(value_name = "PROFILE", required_unless_present = "from")]
+    #[arg(value_name = "PROFILE", required_unless_present_any = ["from", "at", "last"])]
     profile: Option<PathBuf>,
     /// The same as PROFILE; every verb that reads a recording takes --from
     #[arg(
@@ -56,6 +58,8 @@ pub struct FlameArgs {
     #[arg(long)]
     redact: bool,
     #[command(flatten)]
+    at: AtArgs,
+    #[command(flatten)]
     filters: FilterArgs,
 }
 
@@ -72,13 +76,15 @@ pub fn run(args: &FlameArgs, out: &mut impl Write) -> Result<ExitCode> {
         is_drawn(output)?;
     }
     let target = args.output.as_deref().map(Target::of).transpose()?;
-    let named = args.profile.iter().chain(&args.from);
-    given::at_most_one_stdin(named.clone().chain(&args.diff))?;
+    let store = args.at.store();
+    let named = args.profile.as_ref().or(args.from.as_ref());
+    let named = named.or(store.as_ref());
+    given::at_most_one_stdin(named.into_iter().chain(&args.diff))?;
     let to_file = target.as_ref().filter(|target| target.is_file());
     let output = to_file.and(args.output.as_deref());
-    let paths = named.clone().chain(&args.diff).map(PathBuf::as_path);
+    let paths = named.into_iter().chain(&args.diff).map(PathBuf::as_path);
     let _held = given::hold(paths, output)?;
-    let path = named.last().context("no profile was named")?;
+    let path = named.context("no profile was named")?;
     let (profile, of) = read(path, args)?;
     let before = args.diff.as_deref().map(|path| read(path, args));
     let before = before.transpose()?;
@@ -151,6 +157,9 @@ fn is_drawn(output: &Path) -> Result<()> {
 
 /// A profile, and what it is of.
 fn read(path: &Path, args: &FlameArgs) -> Result<(Profile, String)> {
+    if args.at.asks() || is_store(path) {
+        return of_recording(given::open_at(path, &args.at)?, path, args);
+    }
     match given::either(path)? {
         Given::Recording(recording) => of_recording(*recording, path, args),
         Given::Other(input) => of_other(input, path, args),

@@ -3,6 +3,7 @@
 pub mod compare;
 pub mod doctor;
 pub mod explain;
+pub mod findings;
 pub mod flame;
 pub mod record;
 pub mod report;

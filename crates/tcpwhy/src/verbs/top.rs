@@ -16,6 +16,7 @@ use view::top::{
     About, Effect, Findings, Picture, Seen, State, Timeline, draw, to_clipboard, waiting,
 };
 
+use crate::at::AtArgs;
 use crate::explainer::{Done, Explainer, Job};
 use crate::filters::FilterArgs;
 use crate::given;
@@ -39,6 +40,8 @@ pub struct TopArgs {
     )]
     from: Option<PathBuf>,
     #[command(flatten)]
+    at: AtArgs,
+    #[command(flatten)]
     what: WhatArgs,
     // Last, as its heading would go on over what follows.
     #[command(flatten)]
@@ -57,7 +60,9 @@ const KEEP: Duration = Duration::from_secs(60);
 /// Runs the verb.
 pub fn run(args: &TopArgs) -> Result<ExitCode> {
     terminal::require()?;
-    match args.recording.as_ref().or(args.from.as_ref()) {
+    let store = args.at.store();
+    let named = args.recording.as_ref().or(args.from.as_ref());
+    match named.or(store.as_ref()) {
         Some(path) => recorded(path, args)?,
         None => live(args)?,
     }
@@ -68,7 +73,7 @@ fn recorded(path: &Path, args: &TopArgs) -> Result<()> {
     let stop = surroundings::begin()?;
     // What is saved goes into the directory that it is run in.
     let _held = given::hold_orderly([path], Some(Path::new(".")))?;
-    let recording = given::open(path)?;
+    let recording = given::open_at(path, &args.at)?;
     let filter = args.filters.of(&recording)?;
     let terminal = begin(&format!("reading {} …", path.display()))?;
     let Some((recording, timeline)) = read(recording, filter.clone(), &stop)? else {
@@ -97,7 +102,7 @@ fn recorded(path: &Path, args: &TopArgs) -> Result<()> {
         match screen.turn()? {
             Some(Effect::Save) => screen.say(format!("it is a recording: {}", path.display())),
             Some(Effect::Report) => {
-                let says = reports.begin(|| Ok((given::open(path)?, None)));
+                let says = reports.begin(|| Ok((given::open_at(path, &args.at)?, None)));
                 screen.say(says);
             }
             _ => {}

@@ -239,6 +239,7 @@ mod tests {
             ends: 2,
             duplex: 0,
             bytes: 0,
+            unread_ms: 0,
             samples: 20,
             total_s: 20.0,
             spent_s: Spent::default(),

@@ -56,7 +56,7 @@ pub enum Progress {
 impl Case {
     /// What it is known by while it lasts.
     pub(super) fn key(&self) -> String {
-        key(&self.finding)
+        self.finding.key()
     }
 
     /// The first of its advice that has a command, which is shown and copied, and its place.
@@ -66,16 +66,12 @@ impl Case {
     }
 }
 
-fn key(f: &Finding) -> String {
-    format!("{} {} {}", f.cause, f.scope.netns.inode, f.scope.place())
-}
-
 impl Findings {
     /// Takes in what explain said of the time between two, ns of CLOCK_MONOTONIC.
     pub fn explained(&mut self, explanation: Explanation, from_ns: u64, to_ns: u64, paced: bool) {
         let old = std::mem::take(&mut self.cases);
         let since = |finding: &Finding| {
-            let known = old.iter().find(|c| c.key() == key(finding));
+            let known = old.iter().find(|c| c.key() == finding.key());
             known.map_or(to_ns, |c| c.first_ns)
         };
         let start_unix_ns = explanation.summary.recording.start_unix_ns;
