@@ -12,12 +12,23 @@ fn docs(name: &str) -> PathBuf {
 }
 
 fn check(name: &str, page: &str) {
-    let path = docs(name);
+    check_at(&docs(name), page);
+}
+
+fn check_at(path: &Path, page: &str) {
     if std::env::var_os("BLESS").is_some() {
-        fs::write(&path, page).unwrap();
+        fs::write(path, page).unwrap();
     }
-    let written = fs::read_to_string(&path).unwrap_or_default();
-    assert!(written == page, "docs/{name} is not current: run make docs");
+    let written = fs::read_to_string(path).unwrap_or_default();
+    let name = path.file_name().unwrap_or_default().display();
+    assert!(written == page, "{name} is not current: run make docs");
+}
+
+/// What `journalctl -x` says of a finding.
+#[test]
+fn the_catalogue_of_the_journal() {
+    let packaged = docs("../packaging/systemd/tcpwhy.catalog");
+    check_at(&packaged, &alerts::render::journal::catalogue());
 }
 
 #[test]

@@ -23,12 +23,22 @@ struct Serving(Child);
 
 impl Serving {
     fn begin(store: &Path, more: &[&str]) -> Serving {
-        let ready = tempfile::tempdir().unwrap();
-        let ready = ready.path().join("ready");
+        let dir = tempfile::tempdir().unwrap();
+        let ready = dir.path().join("ready");
         let mut args = vec!["serve", "--store", arg(store), "--ready-file", arg(&ready)];
         args.extend(more);
-        let child = tcpwhy(&args).stderr(Stdio::piped()).spawn().unwrap();
+        let mut command = tcpwhy(&args);
+        // As systemd does it.
+        let notified = UnixDatagram::bind(dir.path().join("notify")).unwrap();
+        command.env("NOTIFY_SOCKET", dir.path().join("notify"));
+        let child = command.stderr(Stdio::piped()).spawn().unwrap();
         wait_until("serving begins", || ready.exists());
+        notified
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .unwrap();
+        let mut word = [0; 64];
+        let n = notified.recv(&mut word).unwrap();
+        assert_eq!(&word[..n], b"READY=1\n");
         Serving(child)
     }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use observe::{Options, Session};
+use sd_notify::NotifyState;
 use store::{Gap, Keeper};
 
 use super::closer::Closer;
@@ -75,6 +76,7 @@ impl Recorder {
     /// Records until `stop` is set. Whatever fails is tried again: what happens on a hurting host is wanted.
     pub fn run(&mut self, stop: &Arc<AtomicBool>) -> Result<()> {
         let mut cared = Instant::now();
+        let watched = sd_notify::watchdog_enabled().is_some();
         while !stop.load(Ordering::Relaxed) {
             sleep(LOOK_EVERY);
             if let Err(why) = self.tick() {
@@ -83,6 +85,9 @@ impl Recorder {
             if cared.elapsed() >= CARE_EVERY {
                 cared = Instant::now();
                 self.care();
+                if watched {
+                    let _ = sd_notify::notify(&[NotifyState::Watchdog]);
+                }
                 if let Some(helper) = &mut self.helper {
                     helper.care();
                 }
@@ -91,6 +96,7 @@ impl Recorder {
                 self.resume();
             }
         }
+        let _ = sd_notify::notify(&[NotifyState::Stopping]);
         self.running.take().map_or(Ok(()), |last| self.end(last))
     }
 

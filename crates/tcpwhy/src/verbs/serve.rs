@@ -10,6 +10,7 @@ use clap::{Args, ValueEnum};
 use observe::{Options, Part};
 use rustix::fs::Mode;
 use rustix::process::{getegid, geteuid, umask};
+use sd_notify::NotifyState;
 use store::{Bounds, Keeper};
 
 use crate::at::STORE;
@@ -114,6 +115,8 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode> {
              it where the kernel has them; --user names another one"
         ));
     }
+    // Nobody listens where systemd did not start it.
+    let _ = sd_notify::notify(&[NotifyState::Ready]);
     recorder.run(&stop)?;
     Ok(ExitCode::SUCCESS)
 }
