@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use observe::Identity;
+use rustix::process::{Pid, Signal, kill_process};
 
 /// It is started again after so long, and after twice as long each time that it did not last.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -77,11 +78,11 @@ impl Helper {
 }
 
 impl Drop for Helper {
-    /// Told to end, it writes down what it knows.
+    /// Told to end, it writes down what it knows. Where we may not tell another user's process, the kernel does when we end.
     fn drop(&mut self) {
-        if let Some(child) = &mut self.child {
-            let pid = rustix::process::Pid::from_child(child);
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        if let Some(child) = &mut self.child
+            && kill_process(Pid::from_child(child), Signal::TERM).is_ok()
+        {
             let _ = child.wait();
         }
     }
