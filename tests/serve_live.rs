@@ -164,7 +164,8 @@ fn what_was_recorded_survives_a_kill_and_what_was_not_is_said() {
     }
     sleep(Duration::from_millis(2_500));
     assert_eq!(connects(&store, port), n + again + REFUSED);
-    let asked = run(&["explain", arg(&store), "--last", "60s"]);
+    let of = port.to_string();
+    let asked = run(&["explain", arg(&store), "--last", "60s", "--port", &of]);
     let (says, warned) = (stdout(&asked), stderr(&asked));
     assert!(says.contains(&format!("127.0.0.1:{port}")), "{says}");
     let gaps = warned.matches("nothing was recorded from").count();
@@ -212,6 +213,7 @@ fn a_finding_is_raised_by_who_has_no_rights_told_and_resolved() {
     journald.set_nonblocking(true).unwrap();
     let space = Space::new("serve");
     let more = ["--user", "nobody", "--journal", arg(&journal)];
+    let more = [&more[..], &["--netns", space.name()]].concat();
     let serving = Serving::begin(&store, &more);
     let pid = explainer(&serving).expect("it explains");
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();

@@ -52,6 +52,9 @@ pub enum Error {
 #[derive(Serialize, Deserialize)]
 struct Page {
     format: u64,
+    /// When it was written, ns since 1970.
+    #[serde(default)]
+    written_unix_ns: i64,
     #[serde(flatten)]
     alerts: Alerts,
 }
@@ -70,13 +73,13 @@ impl Book {
         }
     }
 
-    /// All that was written down. Whoever may write there need not be trusted: a link, a pipe, and what is longer than any
+    /// All that was written down, and when, ns since 1970. Whoever may write there need not be trusted: a link, a pipe, and what is longer than any
     /// of ours are refused.
     ///
     /// # Errors
     ///
     /// There is none, it cannot be read, or it is damaged.
-    pub fn read(&self) -> Result<Alerts, Error> {
+    pub fn read(&self) -> Result<(Alerts, i64), Error> {
         let path = self.dir.join(NAME);
         let failed = |why: std::io::Error| match why.kind() {
             ErrorKind::NotFound => Error::Missing(self.dir.clone()),
@@ -110,18 +113,19 @@ impl Book {
         }
         let mut alerts = page.alerts;
         alerts.forget();
-        Ok(alerts)
+        Ok((alerts, page.written_unix_ns))
     }
 
-    /// Writes them down in one step: a crash leaves those before.
+    /// Writes them down in one step, now, ns since 1970: a crash leaves those before.
     ///
     /// # Errors
     ///
     /// The file system refuses.
-    pub fn write(&self, alerts: &Alerts) -> Result<(), Error> {
+    pub fn write(&self, alerts: &Alerts, now_ns: i64) -> Result<(), Error> {
         let (path, open) = (self.dir.join(NAME), self.dir.join(OPEN));
         let page = Page {
             format: FORMAT,
+            written_unix_ns: now_ns,
             alerts: alerts.clone(),
         };
         let text = serde_json::to_vec_pretty(&page).unwrap_or_default();
@@ -148,8 +152,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (book, path) = (Book::new(dir.path()), dir.path().join(NAME));
         assert!(matches!(book.read(), Err(Error::Missing(_))));
-        book.write(&Alerts::default()).unwrap();
-        assert_eq!(book.read().unwrap(), Alerts::default());
+        book.write(&Alerts::default(), 7).unwrap();
+        assert_eq!(book.read().unwrap(), (Alerts::default(), 7));
         let says = |book: &Book| book.read().unwrap_err().to_string();
         fs::write(&path, r#"{"format": 2, "alerts": []}"#).unwrap();
         assert!(says(&book).contains("later version"));

@@ -9,10 +9,10 @@ use crate::alert::{Alert, State, Told, fingerprint};
 
 const S: i64 = 1_000_000_000;
 
-/// A finding that is not certain has to hold in so many windows, one after the other: by chance one of few samples may.
-const SURE_AFTER: u32 = 2;
-/// It is resolved when it is ruled out in so many windows, one after the other.
-const GONE_AFTER: u32 = 2;
+/// A finding that is not certain has to hold in all windows for so long, ns: by chance one of few samples may.
+const SURE_NS: i64 = 5 * S;
+/// It is resolved when all windows have ruled it out for so long, ns.
+const GONE_NS: i64 = 5 * S;
 /// What comes back within this time is the same trouble, ns; and where windows cannot tell, it is over after it.
 const CALM_NS: i64 = 600 * S;
 /// What came so often within that time flaps: it is over when there has been calm.
@@ -47,9 +47,10 @@ pub struct Alerts {
     /// Findings that were not raised, as too many held.
     #[serde(default)]
     too_many: u64,
-    /// Findings that are not certain, and in how many windows they have held; and of raised ones, in how many they have not.
+    /// Findings that are not certain, and since when they have held; and of raised ones, since when they have not, ns since
+    /// 1970.
     #[serde(skip)]
-    waiting: BTreeMap<String, u32>,
+    waiting: BTreeMap<String, i64>,
 }
 
 impl Alerts {
@@ -82,11 +83,14 @@ impl Alerts {
             if let Some(at) = self.find(&fingerprint, State::Raised) {
                 self.alerts[at].holds(finding, told.to_ns);
             } else {
-                let windows = self.waiting.get(&fingerprint).map_or(1, |n| n + 1);
-                if finding.confidence.level == Level::High || windows >= SURE_AFTER {
+                let since = self.waiting.get(&fingerprint).copied();
+                let since = since.unwrap_or(told.to_ns);
+                if finding.confidence.level == Level::High
+                    || told.to_ns.saturating_sub(since) >= SURE_NS
+                {
                     changes.extend(self.raise(finding, &fingerprint, told));
                 } else {
-                    waiting.insert(fingerprint.clone(), windows);
+                    waiting.insert(fingerprint.clone(), since);
                 }
             }
             held.push(fingerprint);
@@ -95,16 +99,18 @@ impl Alerts {
             if held.contains(&alert.fingerprint) {
                 continue;
             }
-            let calm = told.to_ns - alert.last_unix_ns >= CALM_NS;
-            let told_gone = refutes(told.explanation, alert.cause) && alert.times < FLAPS;
-            let missed = self.waiting.get(&alert.fingerprint).copied().unwrap_or(0);
-            let missed = missed + u32::from(told_gone);
-            if calm || missed >= GONE_AFTER {
+            let calm = told.to_ns.saturating_sub(alert.last_unix_ns) >= CALM_NS;
+            let refuted = refutes(told.explanation, alert.cause) && alert.times < FLAPS;
+            let since = self.waiting.get(&alert.fingerprint).copied();
+            let since = since.or(refuted.then_some(told.to_ns));
+            let gone =
+                refuted && since.is_some_and(|since| told.to_ns.saturating_sub(since) >= GONE_NS);
+            if calm || gone {
                 alert.state = State::Resolved;
                 alert.resolved_unix_ns = Some(told.now_ns);
                 changes.push(Change::Resolved(alert.clone()));
-            } else {
-                waiting.insert(alert.fingerprint.clone(), missed);
+            } else if let Some(since) = since {
+                waiting.insert(alert.fingerprint.clone(), since);
             }
         }
         self.waiting = waiting;
@@ -119,7 +125,8 @@ impl Alerts {
             return None;
         }
         let before = self.find(fingerprint, State::Resolved);
-        let before = before.filter(|at| told.to_ns - self.alerts[*at].last_unix_ns < CALM_NS);
+        let before =
+            before.filter(|at| told.to_ns.saturating_sub(self.alerts[*at].last_unix_ns) < CALM_NS);
         let alert = match before {
             Some(at) => {
                 // It is the newest now.
@@ -153,11 +160,12 @@ impl Alerts {
     }
 }
 
-/// Whether this window says that the cause does not hold: what cannot tell says nothing.
+/// Whether this window says that the cause does not hold, or that there is nothing it could hold for. One that lacks what
+/// would show it says nothing.
 fn refutes(explanation: &Explanation, cause: Id) -> bool {
     let answers = &explanation.summary.causes;
     let answer = answers.iter().find(|answer| answer.cause == cause);
-    answer.is_some_and(|answer| answer.answer != Holds::CannotTell)
+    answer.is_some_and(|answer| answer.answer != Holds::CannotTell || answer.record.is_empty())
 }
 
 #[cfg(test)]
@@ -218,7 +226,13 @@ mod tests {
     fn answer(explanation: &mut Explanation, cause: Id, answer: Holds) {
         let answers = explanation.summary.causes.iter_mut();
         let own = answers.filter(|a| a.cause == cause);
-        own.for_each(|a| a.answer = answer);
+        own.for_each(|a| {
+            a.answer = answer;
+            a.record = match answer {
+                Holds::CannotTell => vec!["requests".into()],
+                _ => Vec::new(),
+            };
+        });
     }
 
     #[test]
@@ -257,6 +271,20 @@ mod tests {
         assert_eq!(windows.run(1, None), "");
         assert_eq!(windows.run(1, None), "r");
         assert!(windows.alerts.all()[0].resolved_unix_ns.is_some());
+    }
+
+    #[test]
+    fn where_nobody_asks_any_more_it_is_over() {
+        let mut windows = Windows::new();
+        windows.run(1, Some(Level::High));
+        let mut silent = windows.found.clone();
+        let cause = silent.findings[0].cause;
+        silent.findings.clear();
+        let own = silent.summary.causes.iter_mut();
+        for answer in own.filter(|a| a.cause == cause) {
+            (answer.answer, answer.record) = (Holds::CannotTell, Vec::new());
+        }
+        assert_eq!(windows.next(&silent) + &windows.next(&silent), "r");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::confine::confine;
 
 /// Between two beginnings, however cheap.
-const LEAST: Duration = Duration::from_secs(5);
+const LEAST: Duration = Duration::from_secs(2);
 /// Share of a CPU that explaining may take in the long run.
 const SHARE: f64 = 0.015;
 /// The same when trouble has just begun: an answer is then worth more.

@@ -8,7 +8,7 @@ use observe::{Options, Part};
 
 /// Touched by who explains when a window looks sick.
 pub const SICK: &str = "sick";
-/// What was touched so long ago says nothing of now: windows are told every five to ten seconds.
+/// What was touched so long ago says nothing of now: a window takes up to fifteen seconds.
 const NOW: Duration = Duration::from_secs(20);
 /// It goes on for so long after it looked sick last: episodes come back.
 const AFTER: Duration = Duration::from_secs(60);

@@ -30,7 +30,7 @@ const CALM: Duration = Duration::from_secs(60);
 /// So much of what comes after a finding was raised is kept, ns.
 const BEGINNING_NS: i64 = 120_000_000_000;
 /// What holds is written down so often, though nothing changes: who reads it sees that it is not from yesterday.
-const WRITE_EVERY: Duration = Duration::from_secs(60);
+pub const WRITE_EVERY: Duration = Duration::from_secs(60);
 
 /// Explains what is recorded into a store until `stop` is set; of what was recorded around findings, `pinned` bytes at most
 /// are kept when the rest has gone.
@@ -42,7 +42,7 @@ pub fn run(store: &Path, pinned: u64, journal: &Path, stop: &Arc<AtomicBool>) ->
     let _ = rustix::process::setpriority_process(None, NICE);
     let book = Book::new(&own);
     let alerts = match book.read() {
-        Ok(alerts) => alerts,
+        Ok((alerts, _)) => alerts,
         Err(Error::Missing(_)) => Alerts::default(),
         Err(why) => {
             cli::say(&format!("tcpwhy: {why}; findings are counted from now on"));
@@ -121,9 +121,15 @@ impl Watch<'_> {
     fn take(&mut self, explanation: &Explanation, (from_ns, to_ns): (u64, u64)) {
         let start_ns = explanation.summary.recording.start_unix_ns;
         let to_ns = start_ns.saturating_add_unsigned(to_ns.saturating_sub(from_ns));
+        let changes = self.alerts.take(Told {
+            explanation,
+            to_ns,
+            now_ns: now_ns(),
+        });
         let sick = explanation.sick();
         if let Some(why) = &sick {
-            if self.sick.is_none_or(|at| at.elapsed() >= CALM) {
+            // What is raised says so itself.
+            if changes.is_empty() && self.sick.is_none_or(|at| at.elapsed() >= CALM) {
                 cli::say(&format!("tcpwhy: this looks sick: {why}"));
             }
             self.sick = Some(Instant::now());
@@ -133,11 +139,6 @@ impl Watch<'_> {
             // The recorder looks at its time; where it cannot be written, nothing more is recorded.
             let _ = fs::write(self.own.join(SICK), "");
         }
-        let changes = self.alerts.take(Told {
-            explanation,
-            to_ns,
-            now_ns: now_ns(),
-        });
         for change in &changes {
             self.receivers.tell(change);
             match change {
@@ -167,7 +168,7 @@ impl Watch<'_> {
     /// Writes down what is known. On a full disk it is told all the same.
     fn write(&mut self) {
         self.written = Instant::now();
-        if let Err(why) = self.book.write(&self.alerts) {
+        if let Err(why) = self.book.write(&self.alerts, now_ns()) {
             cli::say(&format!("tcpwhy: {why}"));
         }
     }

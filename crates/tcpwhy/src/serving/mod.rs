@@ -7,7 +7,7 @@ mod merger;
 mod receivers;
 mod recorder;
 
-pub use explainer::run as explain;
+pub use explainer::{WRITE_EVERY, run as explain};
 pub use helper::Helper;
 pub use recorder::Recorder;
 
