@@ -176,9 +176,13 @@ impl Session {
             self.workers[at].1.begin(self.manifest.start_ns);
             self.await_ready(at)?;
         }
+        let from_ns = match packets {
+            Some(_) => monotonic_ns(),
+            None => self.manifest.start_ns,
+        };
         let others = (0..self.workers.len()).filter(|at| Some(*at) != packets);
         for at in others.clone() {
-            self.workers[at].1.begin(self.manifest.start_ns);
+            self.workers[at].1.begin(from_ns);
         }
         // While the first rounds are made.
         stacks.reload_symbols();
