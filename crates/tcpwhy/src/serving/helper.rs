@@ -78,7 +78,8 @@ impl Helper {
 }
 
 impl Drop for Helper {
-    /// Told to end, it writes down what it knows. Where we may not tell another user's process, the kernel does when we end.
+    /// Told to end, it writes down what it knows. Without CAP_KILL we may not tell another user's process,
+    /// nor does the kernel when we end: who started us has to.
     fn drop(&mut self) {
         if let Some(child) = &mut self.child
             && kill_process(Pid::from_child(child), Signal::TERM).is_ok()
