@@ -43,7 +43,7 @@ pub struct Alert {
     pub cause: Id,
     /// Whose trouble it is.
     pub layer: Layer,
-    /// One sentence: what is wrong, as it was said last.
+    /// One sentence: what is wrong, as it was said when it was worst.
     pub title: String,
     /// One sentence: what to do.
     pub fix: String,
@@ -129,15 +129,6 @@ impl Alert {
     /// Whether it holds.
     pub fn is_raised(&self) -> bool {
         self.state == State::Raised
-    }
-
-    /// Where it is, and whose: `redis-server at 127.0.0.1:6379`.
-    pub fn at(&self) -> String {
-        match (&self.comm, self.place.as_str()) {
-            (Some(comm), "") => comm.clone(),
-            (Some(comm), place) => format!("{comm} at {place}"),
-            (None, place) => place.to_string(),
-        }
     }
 }
 

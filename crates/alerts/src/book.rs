@@ -73,8 +73,8 @@ impl Book {
         }
     }
 
-    /// All that was written down, and when, ns since 1970. Whoever may write there need not be trusted: a link, a pipe, and what is longer than any
-    /// of ours are refused.
+    /// All that was written down, and when, ns since 1970. Whoever may write there need not be trusted: a link, a pipe, and
+    /// what is longer than any of ours are refused.
     ///
     /// # Errors
     ///

@@ -24,7 +24,7 @@ pub struct Pins {
     store: PathBuf,
     most: u64,
     serial: u64,
-    /// Times that are to be copied, ns since 1970; none meets another.
+    /// Times that are to be copied, ns since 1970: those that meet are one, as long as that is not too long.
     wanted: Vec<(i64, i64)>,
     /// Bytes of copies that went, as there were more than may be.
     pub removed: u64,
@@ -65,7 +65,8 @@ impl Pins {
             .min(from.saturating_add(MOST_NS));
         let (mut from, mut to) = (from, to);
         self.wanted.retain(|(a, b)| {
-            let meets = *a <= to && *b >= from;
+            let both = to.max(*b).saturating_sub(from.min(*a));
+            let meets = *a <= to && *b >= from && both <= MOST_NS;
             if meets {
                 (from, to) = (from.min(*a), to.max(*b));
             }

@@ -10,7 +10,7 @@ use crate::style::{Look, Style};
 /// Those of them that are shown in text; JSON has all.
 const SHOWN: usize = 50;
 /// What is recorded so long before and after a finding is worth reading, s.
-const AROUND_S: i64 = 30;
+const ADVISED_AROUND_S: i64 = 30;
 const S: i64 = 1_000_000_000;
 
 /// What was raised, `now` (ns since 1970); `look` is the command that explains the time that ends at a moment (s since
@@ -69,8 +69,8 @@ fn more(alert: &Alert, look: impl Fn(i64, i64) -> String, page: &mut Page) {
         page.paragraph("  in:   ", Look::Plain, home);
     }
     page.paragraph("  fix:  ", Look::Plain, &alert.fix);
-    let to_s = alert.last_unix_ns / S + AROUND_S;
-    let from_s = alert.began_unix_ns / S - AROUND_S;
+    let to_s = alert.last_unix_ns / S + ADVISED_AROUND_S;
+    let from_s = alert.began_unix_ns / S - ADVISED_AROUND_S;
     page.paragraph("  look: ", Look::Command, &look(to_s, to_s - from_s));
     page.blank();
 }

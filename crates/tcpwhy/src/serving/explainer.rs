@@ -49,6 +49,7 @@ pub fn run(store: &Path, pinned: u64, journal: &Path, stop: &Arc<AtomicBool>) ->
             Alerts::default()
         }
     };
+    let too_many = alerts.too_many();
     let mut watch = Watch {
         own: &own,
         book,
@@ -58,6 +59,8 @@ pub fn run(store: &Path, pinned: u64, journal: &Path, stop: &Arc<AtomicBool>) ->
         written: Instant::now(),
         troubled: false,
         sick: None,
+        blind: None,
+        too_many,
     };
     watch.write();
     let mut explainer = Explainer::start(explain::Options::default(), None)?;
@@ -67,13 +70,15 @@ pub fn run(store: &Path, pinned: u64, journal: &Path, stop: &Arc<AtomicBool>) ->
         if let Some(done) = explainer.done() {
             match done.explained {
                 Ok(explanation) => watch.take(&explanation, done.span),
-                Err(why) => cli::say(&format!("tcpwhy: explaining failed: {why}")),
+                Err(why) => watch.blind(&why),
             }
         }
         if explainer.is_due(watch.troubled) && looked.elapsed() >= HOLD {
             looked = Instant::now();
-            if let Some(job) = job(store, explainer.length()) {
-                explainer.begin(job, watch.troubled);
+            match job(store, explainer.length()) {
+                Ok(Some(job)) => explainer.begin(job, watch.troubled),
+                Ok(None) => {}
+                Err(why) => watch.blind(&why.to_string()),
             }
         }
         watch.keep();
@@ -83,23 +88,24 @@ pub fn run(store: &Path, pinned: u64, journal: &Path, stop: &Arc<AtomicBool>) ->
 }
 
 /// What was recorded last; `None` where there is too little of it.
-fn job(store: &Path, length: Duration) -> Option<Job> {
+fn job(store: &Path, length: Duration) -> Result<Option<Job>, store::Error> {
     let ns = |time: Duration| i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
     let to_ns = now_ns().saturating_sub(ns(HOLD));
-    // There may be none yet, or none of that time: then there is nothing to say.
-    let window = Store::open(store)
-        .ok()?
-        .window(to_ns.saturating_sub(ns(length)), to_ns);
-    let recording = window.ok()?.recording;
+    let opened = Store::open(store);
+    let window = opened.and_then(|s| s.window(to_ns.saturating_sub(ns(length)), to_ns));
+    let recording = match window {
+        Ok(window) => window.recording,
+        // There may be none yet, or none of that time: then there is nothing to say.
+        Err(store::Error::Missing(_) | store::Error::Nothing { .. }) => return Ok(None),
+        Err(why) => return Err(why),
+    };
     let manifest = &recording.manifest;
-    if manifest.length() < LEAST {
-        return None;
-    }
-    Some(Job {
+    let job = (manifest.length() >= LEAST).then(|| Job {
         span: (manifest.start_ns, manifest.end_ns),
-        recording,
+        recording: recording.clone(),
         remove: None,
-    })
+    });
+    Ok(job)
 }
 
 /// What is known, and who is told of it.
@@ -114,6 +120,10 @@ struct Watch<'d> {
     troubled: bool,
     /// When one looked sick last.
     sick: Option<Instant>,
+    /// When it was last said that nothing can be.
+    blind: Option<Instant>,
+    /// Findings that were not raised, as far as was said.
+    too_many: u64,
 }
 
 impl Watch<'_> {
@@ -126,6 +136,13 @@ impl Watch<'_> {
             to_ns,
             now_ns: now_ns(),
         });
+        if self.alerts.too_many() > self.too_many {
+            self.too_many = self.alerts.too_many();
+            let n = self.too_many;
+            cli::say(&format!(
+                "tcpwhy: too many findings hold at a time: {n} were not raised"
+            ));
+        }
         let sick = explanation.sick();
         if let Some(why) = &sick {
             // What is raised says so itself.
@@ -156,9 +173,25 @@ impl Watch<'_> {
         }
     }
 
+    /// Nothing can be said of this window: why, where that was not said a short time ago.
+    fn blind(&mut self, why: &str) {
+        if self.blind.is_none_or(|at| at.elapsed() >= CALM) {
+            self.blind = Some(Instant::now());
+            cli::say(&format!("tcpwhy: findings cannot be looked for: {why}"));
+        }
+    }
+
     /// Keeps what was recorded around findings.
     fn keep(&mut self) {
-        if let Err(why) = self.pins.copy(now_ns()) {
+        let before = self.pins.removed;
+        let copied = self.pins.copy(now_ns());
+        if self.pins.removed > before {
+            let mb = (self.pins.removed - before) / 1_000_000;
+            cli::say(&format!(
+                "tcpwhy: {mb} MB that were kept around old findings went: --pins keeps more"
+            ));
+        }
+        if let Err(why) = copied {
             cli::say(&format!(
                 "tcpwhy: what was recorded around a finding is not kept: {why}"
             ));

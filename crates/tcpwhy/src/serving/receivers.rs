@@ -14,8 +14,6 @@ pub struct Receivers {
     journal: Option<OwnedFd>,
     /// What is printed goes to the journal already.
     is_logged: bool,
-    /// Changes of which a receiver was not told.
-    pub lost: u64,
 }
 
 impl Receivers {
@@ -26,12 +24,11 @@ impl Receivers {
             // systemd says so of a service whose output is the journal.
             is_logged: journal.is_some() && std::env::var_os("JOURNAL_STREAM").is_some(),
             journal,
-            lost: 0,
         }
     }
 
     /// Tells all of them.
-    pub fn tell(&mut self, change: &Change) {
+    pub fn tell(&self, change: &Change) {
         let alert = change.alert();
         if !self.is_logged {
             cli::say(&format!("tcpwhy: {}", journal::message(alert)));
@@ -39,7 +36,12 @@ impl Receivers {
         if let Some(journal) = &self.journal {
             // A journal that hangs keeps nobody waiting: the socket does not block.
             let sent = rustix::io::write(journal, &journal::datagram(alert));
-            self.lost += u64::from(sent.is_err());
+            if let Err(why) = sent {
+                let of = &alert.fingerprint;
+                cli::say(&format!(
+                    "tcpwhy: the journal was not told of finding {of}: {why}"
+                ));
+            }
         }
     }
 }
