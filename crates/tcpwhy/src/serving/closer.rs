@@ -64,15 +64,16 @@ impl Closer {
             self.seen = Some(Instant::now());
         }
         let since = |at: Option<Instant>| at.map_or(Duration::MAX, |at| at.elapsed());
-        let wanted = if is_close {
+        if is_close {
             spare && since(self.seen) < AFTER && since(self.turned) < MOST
         } else {
             spare && since(self.seen) < NOW && since(self.turned) >= MOST
-        };
-        if wanted != is_close {
-            self.turned = Some(Instant::now());
         }
-        wanted
+    }
+
+    /// It was turned on or off now.
+    pub fn turned(&mut self) {
+        self.turned = Some(Instant::now());
     }
 }
 
@@ -150,11 +151,14 @@ mod tests {
         assert!(!closer.is_wanted(false), "no CPU to spare");
         idle(&mut closer, 0.9);
         assert!(closer.is_wanted(false));
+        assert!(closer.is_wanted(false), "where it could not begin, still");
+        closer.turned();
         assert!(closer.is_wanted(true), "it goes on");
         fs::remove_file(dir.path().join(SICK)).unwrap();
         assert!(closer.is_wanted(true), "for a while after it");
         closer.seen = Instant::now().checked_sub(AFTER);
         assert!(!closer.is_wanted(true));
+        closer.turned();
         fs::write(dir.path().join(SICK), "").unwrap();
         assert!(!closer.is_wanted(false), "a rest comes first");
         closer.turned = Instant::now().checked_sub(MOST);

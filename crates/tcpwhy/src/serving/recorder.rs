@@ -163,9 +163,14 @@ impl Recorder {
             if is_close && !was_close {
                 cli::say("tcpwhy: recording all that explain can use for a while");
             }
-            // Where the next cannot begin, this one goes on.
-            if let Err(why) = self.begin(is_close) {
-                self.say_unless_stopped(&format!("the next recording could not begin: {why:#}"));
+            match self.begin(is_close) {
+                Ok(()) if is_close != was_close => self.closer.turned(),
+                Ok(()) => {}
+                // This one goes on.
+                Err(why) => {
+                    let says = format!("the next recording could not begin: {why:#}");
+                    self.say_unless_stopped(&says);
+                }
             }
         }
         Ok(())
